@@ -42,7 +42,7 @@ def contracts(root: Path, config: Path) -> list[str]:
 
 
 def broken(root: Path, config: Path) -> str:
-    """Return import-linter's report about the checkout; empty if every contract is kept."""
+    """Return import-linter's report about the checkout; empty if every contract is met."""
     contracts(root, config)
     ran = python(_RUN.format(str(config)), root)
     return "" if ran.returncode == 0 else ran.stdout + ran.stderr

@@ -76,7 +76,9 @@ def test_make_installs_nothing_without_a_hash_but_this_checkout() -> None:
     installs = re.findall(r'"\$\$@" (.+?) \|\|', text)
     unhashed = [line for line in installs if not line.startswith("--require-hashes ")]
     assert (unhashed, len(installs)) == (["--no-deps --no-build-isolation -e ."], 4)
-    assert len(re.findall(r"pip install", text)) == 4, "uv and pip run the same steps, three for .venv and one to fuzz"
+    assert len(re.findall(r"pip install", text)) == 4, (
+        "uv and pip run the same steps: three for .venv and one for fuzzing"
+    )
 
 
 def test_the_example_configuration_is_accepted(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Stage:
         self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
 
     def colleague(self, words: str) -> bool:
-        """Carries out the manual action of the fault that asks for it; the incident's record has it."""
+        """Carries out the manual action of a fault, as in the incident's record."""
         said = [one for one in self.sampling.samples[-1].faults if words in one.do]
         mine = [name for name in self.scene.names if any(map(SINGLES[name].is_of, said))]
         return self._does([name for name in mine or self.scene.names if name != NOT_TO_BE_HAD])
@@ -138,7 +138,7 @@ def played(make_world: MakeWorld, page: Page) -> Played:
             scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page, passed=stage.passed
         )
         assert not wrong, "\n".join(wrong)
-        assert agrees, "`status --json` says something else"
+        assert agrees, "`status --json` differs"
 
     return play_it
 

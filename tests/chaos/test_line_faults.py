@@ -167,7 +167,7 @@ HELD = (1.0, 25.0)
 SHOWN_WITHIN = 5.0
 WRITERS, PAUSE = 3, 0.05
 RATE = 100.0
-"""Transactions a second at the stand-in for DWS."""
+"""Transactions per second at the stand-in for DWS."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECONDS) + OVER)]
 

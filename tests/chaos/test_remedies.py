@@ -179,7 +179,7 @@ class OnCall(Hands):
         return [lines[place] for place in sorted(lines)], sorted(lines) == list(range(1, number + 1))
 
     def _into_panel(self, where: str) -> None:
-        """Press `Tab`; if the panel had the focus already, press it once more."""
+        """Press `Tab`; if the panel already had the focus, press `Tab` again."""
         for _ in range(2):
             self._press("\t")
             self.terminal.send("g")
@@ -190,7 +190,7 @@ class OnCall(Hands):
         self._press("g")
 
     def _until_title(self, words: str) -> None:
-        """Wait until the panel's title says so and nothing more is drawn."""
+        """Wait until the panel's title shows the text and drawing has ended."""
         end = time.monotonic() + 5.0
         while words not in self._panel_now()[0] and time.monotonic() < end:
             self.terminal.read(0.2)
@@ -217,7 +217,7 @@ class OnCall(Hands):
         self.terminal.quiet()
 
     def _until_another(self, remedy: str) -> None:
-        """Wait until another fault is the worst, or none is left."""
+        """Wait until another fault is the worst, or no fault remains."""
         end = time.monotonic() + STILL
         while time.monotonic() < end:
             if self._calm() or self.read() != remedy:
@@ -328,7 +328,7 @@ def test_a_faults_remedy_cures_it(row: Row, watched: Watched, page: Page, tmp_pa
 def test_an_incidents_remedy_cures_it(incident: Incident, make_world: MakeWorld, tmp_path: Path, page: Page) -> None:
     with make_world(incident) as made:
         alerts_soon(made)
-        named = {CONFIG_VARIABLE: str(made.config)}  # and not by --config, as in the rows above
+        named = {CONFIG_VARIABLE: str(made.config)}  # not with --config, which the rows above use
         with Terminal([sys.executable, "-m", "slotkeeper.console.__main__", "--ascii"], env=named) as terminal:
             terminal.shows(CALM)
             play.make(made, incident)

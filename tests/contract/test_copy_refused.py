@@ -49,7 +49,7 @@ def test_what_came_before_a_copy_broke_is_not_read_again_by_a_cursor(
     with pytest.raises(SlotkeeperError, match="COPY is not supported here"):
         read(source, out)
     assert out.getvalue().splitlines() == [b"%d" % n for n in range(1, 2_000)]
-    assert source.copy_allowed, "the next try copies again"
+    assert source.copy_allowed, "the next attempt copies again"
 
 
 def test_a_copy_that_is_refused_before_its_first_row_is_read_by_a_cursor(

@@ -1,6 +1,6 @@
 """The contract of the documented binlog calls with default switches; `test_dws_switches.py` covers the switches.
 
-These tests ask the stand-in, never a real DWS cluster. `demo/standin` marks the behaviour that is documented only
+These tests query the stand-in, never a real DWS cluster. `demo/standin` marks the behaviour that is documented only
 by example.
 """
 

@@ -1,4 +1,4 @@
-"""The stand-in for a Hologres answers as the vendor's page says, and assigns rows to shards by its client's rule."""
+"""The stand-in for Hologres answers as the vendor's page says, and assigns rows to shards by its client's rule."""
 
 from __future__ import annotations
 

@@ -429,4 +429,4 @@ def test_a_gtm_lite_is_followed_once_a_probe_has_recorded_one_point_per_transact
     assert not refused()
     assert not points_proven(loaded.state_dir, "dws1", "another:8000/db"), "a record of another server proves nothing"
     facts.say(place.warehouse, "gtm_option", "gtm-free")
-    assert place.call("--json") == 3, "no record lets a GTM-Free through"
+    assert place.call("--json") == 3, "no record makes a GTM-Free acceptable"

@@ -150,7 +150,7 @@ def test_what_is_named_is_taken_and_makes_a_target_that_holds_the_source(name: s
     new = identity(case.new, case.key)
     targets.check(session, targets.target_of(CHANNEL, new), new, SinkOptions())
     again = shaped(session, case.new, case.key, case.old)
-    assert again.typed == (), "done once it is done"
+    assert again.typed == (), "done as soon as the statement has run"
     assert not any(line.startswith(("+", "~")) for line in (*again.source, *again.target))
 
 

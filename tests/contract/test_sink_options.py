@@ -130,7 +130,7 @@ def test_optimistic_step(target: Effects, tried: bool) -> None:
     assert len(found) == LEAST + 1
     assert found[ONE]["a"] == 5
     target.step(sink, [put((1, 9_999), 9, "small", point=4)])
-    assert sink.taken.optimistic == int(tried), "a small step is staged as it came"
+    assert sink.taken.optimistic == int(tried), "a small step is staged in its original order"
     target.step(sink, [put((1, 5_000 + n), n, "new", point=5) for n in range(LEAST)] + [put(ONE, 6, "six", point=5)])
     assert (sink.taken.optimistic, sink.taken.missed) == (int(tried), int(tried))
     assert target.rows()[ONE]["a"] == 6

@@ -151,7 +151,7 @@ class Watched:
 def test_a_wait_is_reported_by_the_second_question_sent_while_it_lasts_and_no_more_by_the_first_after_its_end(
     stage: Stage,
 ) -> None:
-    assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "so far apart are they at most, and the answer of the second"
+    assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "the maximum distance of the answers, plus the second answer's time"
     stage.surface.start(TABLE, OURS)
     stage.write()
     seen = Watched(stage.reader())

@@ -296,7 +296,7 @@ def test_no_partition_s_column_may_refuse_the_null_that_a_replaced_row_has(
 
 
 def test_a_partition_that_computes_a_mapped_column_is_refused(session: SinkSession, hands: pg.Connection) -> None:
-    """PostgreSQL 16 and later attach no such partition: here only the catalog says that it is one."""
+    """PostgreSQL 16 and later attach no such partition: here only the catalog shows it as one."""
     run(hands, *TREE)
     alter = "UPDATE pg_attribute SET attgenerated = '{}' WHERE attrelid = 'mart.low_0'::regclass AND attname = 'note'"
     run(hands, alter.format("s"))
@@ -389,7 +389,7 @@ def test_a_partition_counts_from_its_attach_to_its_detach(session: SinkSession, 
 def test_a_partition_whose_detach_was_interrupted_is_none_any_more(
     server: Server, session: SinkSession, hands: pg.Connection
 ) -> None:
-    """DETACH CONCURRENTLY marks it in a transaction of its own, and then waits for readers of the table."""
+    """DETACH CONCURRENTLY marks it in a separate transaction, and then waits for readers of the table."""
     run(hands, *TREE, 'ALTER TABLE mart."High" SET UNLOGGED')
     with closing(server.connect(DATABASE)) as reader, reader.cursor() as cursor:
         cursor.execute(f"BEGIN; SELECT FROM {TARGET}")

@@ -113,7 +113,7 @@ def test_the_session_of_an_abandoned_step_ends_and_the_next_try_waits_for_the_st
     given = rf"slotkeeper/{mirror.job.name}/{epoch}\.[0-9a-f]{{6}}\.[0-9a-f]+"
     assert all(re.fullmatch(given, name) for name in names), names
     # the session that checks targets is reopened after each lock that it did not get
-    assert len(drivers - eve.living()) <= 1, "somebody else's session was ended"
+    assert len(drivers - eve.living()) <= 1, "a session of another program was ended"
     eve.lets_go()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

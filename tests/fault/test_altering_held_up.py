@@ -91,7 +91,7 @@ def test_a_target_that_somebody_reads_holds_its_own_table_up_alone_and_no_reader
         until(lambda: "altering the target" in mirror.heard.tables[TABLE].reason, 60, "its table to say why it waits")
         before = len(mirror.heard.retries)
         mirror._until(lambda: len(mirror.heard.retries) >= before + 2, 60, "two more tries")
-        assert audit_of(mirror).lines == [], "what is not begun is not written down"
+        assert audit_of(mirror).lines == [], "an ALTER that has not begun is not recorded"
         with closing(mirror.sink()) as reader, reader.cursor() as cursor:
             cursor.execute("SET statement_timeout = '10s'")  # as long as an ALTER waits, and longer
             cursor.execute(f"SELECT count(*) FROM {TARGET}")
@@ -172,7 +172,7 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
 def test_what_a_reset_said_for_a_copy_outlives_another_change_of_the_table(
     moment: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """The reset said merge and the configuration says replace: rows that only the target has remain."""
+    """The reset specified merge and the configuration specifies replace: rows that only the target has remain."""
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.stop()
     mirror.at_sink(f"INSERT INTO {TARGET} (id, v, n) VALUES (999, 'only here', 1)")

@@ -214,7 +214,7 @@ def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: M
         else:
             mirror.pause(9)
         until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM pg_locks WHERE NOT granted"), 9, "it to be over")
-        assert len(mirror.target_rows()) == 2, "the old content is there as long as the new is not"
+        assert len(mirror.target_rows()) == 2, "the old content remains until the new content is complete"
         reader.rollback()
     if wanted is WantedState.STOP:
         mirror.start()

@@ -109,7 +109,7 @@ def test_a_load_that_is_committed_and_not_visible_holds_its_lane_and_is_neither_
     pair.doris.transactions.lose_backend()
     pair.write((1, 1))
     until(told(pair, "is committed but not visible yet"), 30, "the load to be named")
-    assert any(row.decided is not None for row in pair.mirror.rows()), "no position claims what no reader sees"
+    assert any(row.decided is not None for row in pair.mirror.rows()), "no position is ahead of what readers can see"
     assert not pair.equal()
     pair.mirror.stop()
     pair.mirror.start()

@@ -135,7 +135,7 @@ def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed:
     error = mirror.wait_error(KEEPALIVE / 2)
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SINK_OLDER
-    assert sum(mirror.changes().values()) == sum(booked.values()), "nothing was applied over the hole"
+    assert sum(mirror.changes().values()) == sum(booked.values()), "nothing after the gap was applied"
     again = mirror.start().wait_error()
     assert isinstance(again, Trouble)
     assert again.name in (TroubleName.SLOT_MOVED, TroubleName.SINK_OLDER)
@@ -239,5 +239,5 @@ def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
     mirror.take_over = True
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "the lease of ods.orders slot" in error.message, "a living job's lease is not passed"
+    assert "the lease of ods.orders slot" in error.message, "the lease of a running job is not taken"
     other.close()

@@ -55,7 +55,7 @@ def refused(mirror: Mirror) -> None:
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.PROGRESS_LOST
-    assert mirror.rows() == [], "a start that turned out to be none leaves no row"
+    assert mirror.rows() == [], "a rejected start leaves no row"
 
 
 def test_progress_lost_is_still_said_after_a_dn_that_was_down(warehouse: Warehouse, make_mirror: MakeMirror) -> None:

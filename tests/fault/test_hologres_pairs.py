@@ -32,7 +32,7 @@ Into = Callable[[str, Endpoint], "Pair"]
 
 @dataclass
 class Pair:
-    """A job from the stand-in for a Hologres into a sink beside its store."""
+    """A job from the stand-in for Hologres into a sink with a separate store."""
 
     holo: HoloPair
 

@@ -68,7 +68,7 @@ def test_the_session_that_locks_the_target_is_reported_until_it_unlocks_and_no_a
         assert (one.thing, one.pid) == (mirror.job.channel.target, eve.info.backend_pid)
         assert one.cause.endswith(f": LOCK TABLE {mirror.job.channel.target} IN ACCESS EXCLUSIVE MODE")
         cursor.execute("COMMIT")
-    assert all(while_locked), "calm was told although it was locked"
+    assert all(while_locked), "no fault was reported although the target was locked"
     until(lambda: not answers.now, 20, "its end to be told")
     mirror.wait_equal()
     mirror.stop()

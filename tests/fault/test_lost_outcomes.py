@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 @dataclass
 class LosesOutcomes(Crowd):
-    """The outcomes of the first `lose` tasks are lost; `told` are the changes that the loop last reported."""
+    """The outcomes of the first `lose` tasks are lost; `told` contains the changes that the loop last reported."""
 
     lose: int = 2
 

@@ -91,7 +91,7 @@ def test_two_jobs_on_one_target_from_two_progress_schemas_are_refused(
         pass
     mirror.wait_applied(mirror.booked())
     mirror.stop()
-    assert second.start().wait_running(), "a target that no job writes to any more is free"
+    assert second.start().wait_running(), "a target is free once no job writes to it"
     second.stop()
 
 

@@ -132,7 +132,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     assert errors or not stood
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
-    assert resetting.places() == quarantined, "a commit of an older epoch got through"
+    assert resetting.places() == quarantined, "a commit of an older epoch succeeded"
     entries.close_kept(mirror.job)
 
 

@@ -1,7 +1,7 @@
-"""A reset that finds something missing or moved ends as ROLLED BACK and says so, and the next start reports it.
+"""A reset that finds something missing or moved ends as ROLLED BACK and reports it, as does the next start.
 
-Missing: the slot on one DN or all, the table, progress rows. Moved: rows, by a step that was under way. No command
-stays refused for good.
+Missing: the slot on one DN or all, the table, progress rows. Moved: rows, by a step in progress. No command is
+rejected permanently.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_a_slot_lost_in_the_middle_of_a_reset_ends_it_rolled_back_and_the_next_s
         if moment[1:] == WIPED[3]:
             assert losing.named() is TroubleName.SLOT_LOST
         losing.again()
-    assert losing.resetting.reset(EARLIEST).outcome == DONE, "nothing is refused for ever"
+    assert losing.resetting.reset(EARLIEST).outcome == DONE, "nothing is rejected permanently"
 
 
 def test_a_slot_lost_in_the_middle_of_a_reset_where_asking_makes_none(losing: Losing) -> None:
@@ -199,7 +199,7 @@ def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_n
             taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
             result = losing.resetting.reset(EARLIEST, taken)
             if point == "after_compare":
-                assert result.outcome == DONE, "the last look is over"
+                assert result.outcome == DONE, "the last check is complete"
                 losing.closed()
             else:
                 losing.over(result, "PROGRESS LOST: ")

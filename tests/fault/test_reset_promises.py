@@ -139,8 +139,8 @@ def test_what_a_plan_said_is_what_happened_to_the_rows(
         written = {key for key, is_new in now.items() if is_new}
         if plan.rows is None:
             assert len(written) == again + len(world.unread) - plan.skipped, (kind, plan.goal.text)
-            assert len(world.unread - now.keys()) == plan.skipped, "what was skipped never came"
-            assert now.keys() == held.keys() | written, "and nothing else has moved"
+            assert len(world.unread - now.keys()) == plan.skipped, "skipped changes were not applied"
+            assert now.keys() == held.keys() | written, "and nothing else has changed"
             assert sum(mirror.changes().values()) - sum(before.values()) == len(written)
             for number, words in ((again, "applied again"), (plan.skipped, "SKIPPED")):
                 assert (f"{number:,} change" in said and words in said) if number else f"{words}:" not in said, said

@@ -158,7 +158,7 @@ def stops_and_says(mirror: Mirror, what: str, folder: Path) -> None:
     assert error.name in (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST), error
     assert statements_of(error.hint) == CHANGES[what][1]
     assert isinstance(again := mirror.start().wait_error(), Trouble)
-    assert again.hint == error.hint, "the next start says the same"
+    assert again.hint == error.hint, "the next start reports the same"
     typed_as_printed(mirror, error.hint, folder)
     ended_equal(mirror)
 

@@ -237,7 +237,7 @@ def test_a_ttl_counts_by_the_source_s_clock_alone(mirror: Mirror) -> None:
     assert late.left.severity is Severity.FINE
     set_sink(-HOUR)
     (early, *_) = put_together(ttl, None, now, None, None, {"s": own_lanes(mirror.job, now)}).slot("s").shards
-    assert early.left is None, "what a clock that was set back says of our registration is nothing"
+    assert early.left is None, "a clock that was set back proves nothing about the registration"
 
 
 def test_audit_lines_stay_in_the_order_in_which_they_were_written(

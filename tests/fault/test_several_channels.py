@@ -1,4 +1,4 @@
-"""One job over several tables: each is mirrored as in a job of its own, for any interruption."""
+"""One job over several tables: each is mirrored as in a separate job, for any interruption."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_sink_that_is_just_starting_makes_no_table_wait_for_the_copy_of_anothe
     mirror.wait_table(TABLES[2], JobState.RUNNING)
     mirror.wait_equal()
     mirror.stop()
-    assert len(asked) > 1 and states, "it was asked again, and a table was copied"
+    assert len(asked) > 1 and states, "it was queried again, and a table was copied"
     assert {states[0][table] for table in TABLES[:2]} == {JobState.RUNNING.value}, states
     assert states[0][TABLES[2]] == JobState.SNAPSHOT.value
 
@@ -169,7 +169,9 @@ def test_ddl_on_one_table_stops_that_table_alone_and_its_reset_brings_it_back_wh
     mirror.wait_equal()
     assert not mirror.ended()
     mirror.stop()
-    assert len({row.epoch for row in mirror.rows()}) == 2, "one for those together, one for the table alone"
+    assert len({row.epoch for row in mirror.rows()}) == 2, (
+        "one for the tables that run together, one for the separate table"
+    )
 
 
 def test_a_table_is_paused_resumed_stopped_and_started_while_the_others_stream(

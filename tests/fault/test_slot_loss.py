@@ -141,13 +141,13 @@ def behind(mirror: Mirror, harm: str) -> set[int]:
 
 
 def check(mirror: Mirror, harm: str, moment: str) -> tuple[str, str]:
-    """Check both messages: of the job that was harmed, and of the next start."""
+    """Check both messages: that of the affected job, and that of the next start."""
     error = harmed(mirror, harm, moment)
     names = HARMS[harm][1]
     assert error.name in names, error
     assert not behind(mirror, harm)
     applied = mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE v <> 'old'")
-    assert sum(mirror.changes().values()) == len(applied), "what was counted is what was applied"
+    assert sum(mirror.changes().values()) == len(applied), "the count equals the number of applied changes"
     again = mirror.start().wait_error(30)
     assert isinstance(again, Trouble), repr(again)
     assert again.name in names | {LOST}, again

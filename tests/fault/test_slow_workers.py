@@ -68,7 +68,7 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
     finally:
         crowd.close()
         running.join(30)
-    assert crowd.cancelled >= 1, "the first had too little time"
+    assert crowd.cancelled >= 1, "the first attempt had too little time"
 
 
 @dataclass

@@ -245,7 +245,7 @@ def other_histories() -> list[tuple[str, Callable[[Two, MysqlPair], None]]]:
         pair.run("RESET MASTER", *(f"UPDATE {TABLE} SET v = v + 1" for _ in range(50)))
 
     def restored(servers: Two, pair: MysqlPair) -> None:
-        """The first server comes back from the backup, and writes its numbers again."""
+        """The first server is restored from the backup, and reuses its numbers."""
         first = servers.first
         first.stop()
         last = int(time.time())

@@ -55,7 +55,7 @@ def target(table: str) -> str:
 
 
 def changed(mirror: Mirror, draw: random.Random, tables: Sequence[str]) -> dict[str, int]:
-    """Change each table in a transaction of its own; return the resulting events by table."""
+    """Change each table in a separate transaction; return the resulting events by table."""
     events = dict.fromkeys(TABLES, 0)
     for table in tables:
         low = draw.randrange(1, 30)

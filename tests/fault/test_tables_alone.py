@@ -30,7 +30,7 @@ TABLES = ("ods.w", "ods.x", "ods.y", "ods.z")
 ALONE = TABLES[3]
 OTHERS = TABLES[:3]
 MOST = 1.5
-"""The maximum increase of the others' 99th percentile beside a table that ends and comes back."""
+"""The maximum increase of the others' 99th percentile while a table ends and is restored."""
 
 
 def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
@@ -111,7 +111,7 @@ def p99(seconds: list[float]) -> float:
 
 
 def reset(mirror: Mirror, folder: Path, table: str = ALONE) -> None:
-    """Reset the slot of a stopped table to a snapshot, as its command does beside a running job."""
+    """Reset the slot of a stopped table to a snapshot, as its command does while the job runs."""
     of_one = copy.copy(mirror)
     of_one.job = mirror.job.of(table)
     assert Resetting(of_one, folder).reset(SNAPSHOT).outcome == DONE
@@ -153,7 +153,7 @@ def take_poison_away(mirror: Mirror, said: TableReport) -> None:
 
 @dataclass(frozen=True)
 class Cause:
-    """The cause of a table's end; `cure` comes before the reset, if one is needed."""
+    """The cause of a table's end. `cure` precedes the reset, if one is needed."""
 
     ends: Callable[[Mirror], None]
     cure: Callable[[Mirror, TableReport], None] | None = None

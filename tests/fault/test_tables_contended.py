@@ -85,7 +85,7 @@ def test_the_names_have_the_same_digits() -> None:
 def test_a_table_is_stopped_once_the_commit_that_was_on_its_way_has_come(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Then the lock of its target is released: another job can start, and a user who was told so can write."""
+    """Then the lock of its target is released: another job can start, and a user can write."""
     mirror = mirror_of(warehouse, make_mirror)
     with step_held(mirror, ONE, 7) as goes_on:
         mirror.want(ONE, WantedState.STOP)
@@ -95,7 +95,7 @@ def test_a_table_is_stopped_once_the_commit_that_was_on_its_way_has_come(
         goes_on.set()
         mirror.wait_table(ONE, JobState.STOPPED)
         assert mirror.query(mirror.sink, f"SELECT count(*) FROM {target(ONE)} WHERE v = 7") != before, "it committed"
-        assert not early, "told as stopped before its commit came"
+        assert not early, "reported as stopped before its commit"
     applied(mirror, THIRD, 3)
     mirror.want(ONE, WantedState.RUN, anew=True)
     arrives(mirror, ONE, 7)

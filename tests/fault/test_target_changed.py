@@ -254,7 +254,7 @@ def test_nothing_is_confirmed_that_no_check_of_the_target_has_passed_since(
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.TARGET_CHANGED
     for row in mirror.rows():
-        assert row.registered == stood[row.key.shard], "what came behind the last passed check can be replayed"
+        assert row.registered == stood[row.key.shard], "changes after the last passed check can be replayed"
 
 
 def test_a_graceful_stop_confirms_what_was_written_last(make_job: Callable[..., Mirror]) -> None:

@@ -72,7 +72,7 @@ def test_an_undo_of_the_snapshot_before_its_copy_is_target_changed_again_and_the
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
-    assert not resetting.plan(EARLIEST).failed, "the copy's end forgets it"
+    assert not resetting.plan(EARLIEST).failed, "the end of the copy removes it"
     mirror.start().wait_running()
     mirror.stop()
 

@@ -175,7 +175,9 @@ def test_run_gives_no_consent_and_ends_as_refused(shell: Shell) -> None:
     shell.expire()
     assert shell.call("run", shell.name)[0] == 3
     shell.store.set_state(shell.name, JobState.STOPPED, "as another host knows it")
-    assert shell.call("run", shell.name)[0] == 3, "the driver asks, too: systemd does not start it again after 3"
+    assert shell.call("run", shell.name)[0] == 3, (
+        "the driver asks for consent as well: systemd does not restart it after exit code 3"
+    )
     assert (shell.state, shell.old) == (JobState.AWAITS_COPY, 10)
 
 
@@ -184,7 +186,7 @@ def test_the_timer_leaves_the_job_as_it_is_with_a_warning_even_where_a_consent_i
     (line,) = re.findall(r"^ExecStart=(.*)$", TIMER.read_text("utf-8"), re.MULTILINE)
     words = shlex.split(line)
     code, out, err = shell.call(*words[words.index("jobs") :])
-    assert (code, shell.state, shell.old) == (0, JobState.AWAITS_COPY, 10), "0: nothing that is wanted was refused"
+    assert (code, shell.state, shell.old) == (0, JobState.AWAITS_COPY, 10), "0, because no desired job was rejected"
     assert "AWAITS COPY" in out and f"warning: job {shell.name} is in state AWAITS COPY" in err
 
 
@@ -263,7 +265,7 @@ def test_an_undo_takes_the_consent_away_and_a_refused_start_does_not_take_the_un
     assert list(consents.known()) == []
     mirror.start().wait_running()
     mirror.stop()
-    assert mirror.query(mirror.sink, OLD) == [(10,)], "it continues where it was, and has replaced nothing"
+    assert mirror.query(mirror.sink, OLD) == [(10,)], "it continues at its position and has replaced nothing"
 
 
 def test_an_undo_that_leads_back_to_rows_which_await_a_copy_leaves_no_consent_to_it(

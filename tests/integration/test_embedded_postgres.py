@@ -64,7 +64,7 @@ def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:
 
 def test_stop_leaves_no_process_and_start_resumes(folder: Path) -> None:
     server = postgres.start(folder, "one")
-    assert postgres.start(folder, "one") == server, "one that runs is not started twice"
+    assert postgres.start(folder, "one") == server, "a running server is not started twice"
     assert postgres.attach(folder) == server
     processes = family(server.pid)
     assert len(processes) > 3

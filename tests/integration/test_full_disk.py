@@ -32,7 +32,7 @@ REASON = "only root can mount a small disk"
 
 @dataclass(frozen=True)
 class Disk:
-    """A small file system of its own."""
+    """A small separate file system."""
 
     path: Path
 
@@ -104,7 +104,7 @@ def test_a_job_is_stopped_on_a_full_disk_and_noted_once_there_is_room(
     assert "no process found; possibly killed" in capsys.readouterr().out
     disk.fill()
     until(lambda: takes_nothing(jobs), SOON, "the store takes nothing more")
-    assert call(jobs, "stop", "orders") == 0, "it has stopped; that is still not recorded"
+    assert call(jobs, "stop", "orders") == 0, "it has stopped, but this is not recorded yet"
     assert disk.text in capsys.readouterr().out
     disk.free()
     assert call(jobs, "stop", "orders") == 0

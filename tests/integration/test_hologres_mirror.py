@@ -1,4 +1,4 @@
-"""A job from the stand-in for a Hologres into a PostgreSQL: the copy, the stream, its starts, its refusals."""
+"""A job from the stand-in for Hologres into PostgreSQL: the copy, the stream, its starts, its refusals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A source can return any text in its answers: no sink executes it, nor does a printed statement that is pasted.
 
-Each source kind's own code reads the answers, from a session that lies; each sink kind then checks, makes, alters and
+Each source kind's own code reads the answers, from a session that lies; each sink kind then checks, creates, alters and
 writes its target by them. PostgreSQL stands in for DWS and Hologres.
 """
 

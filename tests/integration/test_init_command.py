@@ -219,7 +219,7 @@ def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monk
     monkeypatch.setattr(init, "_unseen", lambda question: "secret")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 130
-    assert existed == [False] * 4, "it is written once nothing is left to ask"
+    assert existed == [False] * 4, "it is written after the last question"
     assert not list(tmp_path.iterdir())
 
 

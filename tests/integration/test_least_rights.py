@@ -180,7 +180,7 @@ def test_doctor_warns_of_a_login_that_can_change_copied_lines_and_its_statement_
     logins = least(mirror, tmp_path)
     user = mirror.job.sink.user
     logins.run("sink", f"ALTER TABLE slotkeeper_audit OWNER TO {user}")
-    assert altered(logins, *ALTERS) == list(ALTERS), "a job that made the table itself can change each line"
+    assert altered(logins, *ALTERS) == list(ALTERS), "a job that created the table can change each line"
     found = audit_finding(logins)
     assert (found.level, f"{user} owns the table" in found.text) == (Level.WARN, True)
     for right in ("", "UPDATE (what)", "DELETE", "TRUNCATE", "TRIGGER"):

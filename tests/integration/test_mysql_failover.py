@@ -271,7 +271,7 @@ def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
         else:
             refused(pair, TroubleName.POSITIONS_DIFFER, "lacks transactions that the job has applied")
         mirror = pair.mirror
-        assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "no row of it was applied"
+        assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "none of its rows was applied"
     finally:
         maria.end(foreign)
 

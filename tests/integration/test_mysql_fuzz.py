@@ -191,7 +191,7 @@ class Fuzz:
         except my.DriverError as error:
             self.failed += 1
             self.log[-1] += f"  -- failed: {my.code_of(error)}"
-            if my.code_of(error) < _SERVERS:  # the session is gone: on a busy host an answer may be late
+            if my.code_of(error) < _SERVERS:  # the session has ended: on a busy host, an answer may be late
                 self.writer.close()
                 self.writer = log_in(self.server, database=SCHEMA)
 
@@ -322,7 +322,7 @@ def test_random_statements_end_in_equal_rows_or_in_an_error(maria_server: MariaS
     found = fuzz(maria_server, seed, 250)
     print(told(found, seed))
     assert found.equal and found.changes, "nothing was compared"
-    assert found.failed < found.ran / 2, "most statements were refused by the server"
+    assert found.failed < found.ran / 2, "the server rejected most statements"
 
 
 @pytest.mark.chaos

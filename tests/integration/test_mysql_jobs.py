@@ -227,7 +227,7 @@ def test_a_login_without_the_rights_is_refused_with_the_grant(mysql_pair: MysqlP
     error = mysql_pair.mirror.start().wait_error()
     assert isinstance(error, AccessRefused), error
     assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'poor'@'127.0.0.0/255.0.0.0'" in error.hint, (
-        "of the account, not of another host's"
+        "of this account, not of another host's account"
     )
 
 

@@ -1,4 +1,4 @@
-"""RESET MASTER at a real MariaDB: the same file name comes again, and no row of the new file is taken for an old one.
+"""RESET MASTER at a real MariaDB: the file name is reused, and no row of the new file is taken for an old one.
 
 Statements of the same sizes before and after the reset make the same offsets and the same GTIDs, so that nothing but
 the file's creation tells the two files apart.

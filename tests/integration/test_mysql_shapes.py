@@ -229,7 +229,7 @@ class Shape:
         self.key = tuple(str(row[4]) for row in indexes if row[2] == first)
 
     def selected(self, names: Sequence[str]) -> str:
-        """Columns as the server's own SELECT gives them exactly: a BIT as a number, a FLOAT with all digits."""
+        """Columns as the server's own SELECT returns them exactly: a BIT as a number, a FLOAT with all digits."""
         kinds = {one.name: one.kind for one in self.columns}
         exact = {"bit": "CAST({} AS UNSIGNED)", "float": "({} + 0e0)"}
         return ", ".join(exact.get(kinds.get(name, ""), "{}").replace("{}", quoted(name)) for name in names)

@@ -78,7 +78,7 @@ def test_a_compressed_column_is_read_and_ends_no_stream(maria: Maria) -> None:
 
 @pytest.mark.parametrize("metadata", ["NO_LOG", "MINIMAL"])
 def test_without_full_metadata_signs_names_and_labels_come_from_information_schema(maria: Maria, metadata: str) -> None:
-    """MariaDB's default is NO_LOG: 4294967295 came as -1, names as UNKNOWN_COL0, an ENUM as NULL."""
+    """MariaDB's default is NO_LOG: 4294967295 was read as -1, names as UNKNOWN_COL0, an ENUM as NULL."""
     kinds = "i INT UNSIGNED, e ENUM('a','b'), s SET('x','y'), t VARCHAR(9)"
     kinds += ", l VARCHAR(9) CHARACTER SET latin1, b BINARY(3)"
     maria.run(f"CREATE TABLE f (id BIGINT UNSIGNED PRIMARY KEY, {kinds})")

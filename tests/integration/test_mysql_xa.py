@@ -27,7 +27,7 @@ def filled(maria: Maria) -> Maria:
 
 
 class Prepared:
-    """A transaction that XA has prepared, in a session of its own."""
+    """A transaction that XA has prepared, in a separate session."""
 
     def __init__(self, session: my.Session, xid: str, *statements: str) -> None:
         self._session, self._xid = session, xid

@@ -213,7 +213,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
 
 
 def test_types_of_the_server_s_own_are_spelled_as_ever(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Progress rows keep their fingerprint, also where a type lies in schema public, which the login has in view."""
+    """Progress rows keep their fingerprint, also if a type is in schema public, which is in the login's search path."""
     mirror = _made(warehouse, make_mirror, 'n numeric(12,2)[], c "char", t timestamp(3), f varchar(4)')
     with open_source(mirror.job, "test") as source:
         identity = source.identify()

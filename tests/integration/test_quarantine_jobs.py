@@ -239,7 +239,7 @@ def test_a_reset_archives_what_will_be_read_again_and_an_undo_brings_it_back(
     mirror.stop()
     assert len(entries(mirror, EntryState.ARCHIVED)) == 2
     resetting.undo(reset)
-    assert keys(mirror) == before, "nothing that was read again came back twice"
+    assert keys(mirror) == before, "no change that was read again was applied twice"
     assert back.outcome == "done"
 
 
@@ -273,4 +273,4 @@ def test_a_worker_that_fails_around_a_careful_step_is_tried_again(
     assert sum(mirror.changes().values()) == 4
     assert keys(mirror, *EntryState) == [("1", "U"), ("20", "c")]
     mirror.stop()
-    assert mirror.difference() == (2, 1), "number 1 as it was, number 20 not at all"
+    assert mirror.difference() == (2, 1), "number 1 is unchanged and number 20 is absent"

@@ -34,7 +34,7 @@ ended one that waits after it. `tests/integration/test_upgrade.py` has versions 
 
 @dataclass
 class Place:
-    """A stopped job with two rows in quarantine, one of two tables that only says it runs, one that never ran."""
+    """A stopped job with two rows in quarantine, one of two tables that only reports to run, one that never ran."""
 
     mirror: Mirror
     config: Path

@@ -1,4 +1,4 @@
-"""The second pair as the product runs it: a supervisor, a driver of its own, and workers that may be Spark's."""
+"""The second pair as the product runs it: a supervisor, a separate driver, and workers that may be Spark's."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def database(pg_server: Server) -> Iterator[Server]:
 
 
 def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptions, small: bool | None) -> Way:
-    """Return the way whose steps are small or general; None: as the options say."""
+    """Return the way whose steps are small or general; None: according to the options."""
     endpoint = server.endpoint(DATABASE)
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/small/1")
     lane = LaneKey("dws1", table, "slot", "dn_1")

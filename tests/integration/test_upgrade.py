@@ -48,7 +48,7 @@ PLACE = {"source": KEY.source, "source_table": KEY.source_table, "slot": KEY.slo
 
 @dataclass
 class Sink:
-    """A database with the own tables of a commit, or none, and sessions to it."""
+    """A database with Slotkeeper's tables of a commit, or without any, and sessions to it."""
 
     server: Server
     database: str
@@ -276,7 +276,7 @@ def test_after_the_upgrade_a_job_resumes_from_the_positions_that_the_older_versi
 
     assert JobEvent.COPY_BEGAN not in mirror.heard.events
     changed = sum(mirror.changes().values()) - sum(row.changes for row in before)
-    assert changed == 40 * 2 + 4, "what came while it was stopped, an update as two events, and nothing twice"
+    assert changed == 40 * 2 + 4, "changes made while it was stopped, an update as two events, and nothing twice"
 
 
 def _as_of(commit: str, row: ProgressRow) -> str:
@@ -337,7 +337,7 @@ def test_after_the_upgrade_a_mysql_job_resumes_from_positions_without_marks_and_
 
     assert JobEvent.COPY_BEGAN not in pair.mirror.heard.events
     changed = sum(pair.mirror.changes().values()) - sum(row.changes for row in before)
-    assert changed == 2 * (40 * 2 + 4 + 2), "what came since, an update as two events, and nothing twice"
+    assert changed == 2 * (40 * 2 + 4 + 2), "changes made since then, an update as two events, and nothing twice"
 
 
 def _mysql_row(row: ProgressRow, shard: str) -> str:

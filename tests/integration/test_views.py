@@ -132,7 +132,7 @@ def stale(layers: Layers, views: PostgresViews, epoch: int, cause: str) -> None:
     assert found.stale and all(cause in one for one in found.stale.values()), found
     rows = {row.target: row for row in views.rows()}
     assert all(rows[target].state is ViewState.STALE for target in found.stale)
-    views.round(epoch)  # deletes what was captured for them
+    views.round(epoch)  # deletes the rows captured for them
     for view in views.views:
         if view.target in found.stale:
             views.build(view.target, epoch)

@@ -104,7 +104,7 @@ class Channel(NamedTuple):
     registering: At = "none"
     value: int = 0
     late: int = 0
-    """A registration that is under way although its caller has exited; 0 for none."""
+    """A registration in progress although its caller has exited; 0 for none."""
 
 
 class Job(NamedTuple):

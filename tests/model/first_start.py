@@ -48,7 +48,7 @@ class First(NamedTuple):
     rows: Rows = "none"
     false: bool = False
     true: bool = False
-    # Ground truth: points that are there were registered by this job.
+    # Ground truth: existing points were registered by this job.
     ours: bool = True
     # rest, begun (rows are written), compared, meaning, registering, streaming
     at: str = "rest"

@@ -77,7 +77,7 @@ def test_it_doubles_where_a_decision_may_be_replaced_besides() -> None:
 
 
 def test_only_a_token_that_is_never_forgotten_makes_it_exactly_once() -> None:
-    assert TOKENS.keeps and not TOKENS.forgets, "there, twice is wrong by itself"
+    assert TOKENS.keeps and not TOKENS.forgets, "with these tokens, a second application is already a violation"
     forgotten = run(FORGOTTEN, ALL_PARTS_RULES)
 
     assert any(max(state.counts) > 1 for state in forgotten.states)

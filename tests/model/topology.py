@@ -138,7 +138,7 @@ def source_moves(scaling: Scaling, state: Cluster) -> Iterator[Move]:
 
 
 def redistributed(scaling: Scaling, state: Cluster, point: int) -> Cluster:
-    """The set changes and the rows move, as one transaction with a point of its own."""
+    """The set changes and the rows move, as one transaction with its own point."""
     state = state._replace(events=(*state.events, NOWHERE), changed=point)
     if scaling.change == "added":
         return state._replace(slot=put(state.slot, B, point if scaling.gives_points else 0))

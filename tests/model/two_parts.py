@@ -47,13 +47,13 @@ class PartsBounds:
 
 @dataclass(frozen=True, slots=True)
 class PartsRules:
-    """The rules of a sink in two parts; each switched off is one seeded fault."""
+    """The rules of a sink in two parts; switching one off is a seeded fault."""
 
     # Nothing is written permanently before the row names the range.
     decide_before_write: bool = True
     # The position moves only after the write.
     write_before_settle: bool = True
-    # A range is decided only where none is.
+    # A range is decided only if there is none.
     one_decision: bool = True
     # A range is decided only beyond the row's own position.
     decide_compares_position: bool = True

@@ -1,4 +1,4 @@
-"""What the command line says of each recorded configuration: `python -m tests.net.reads FOLDER`, one JSON line each.
+"""The command line's result for each recorded configuration: `python -m tests.net.reads FOLDER`, one JSON line each.
 
 It runs in its own process, because the secrets that a process has read affect what it masks later. A configuration's
 line in `recorded/configurations.jsonl` has its name, its text, and where it matters the variables of its environment
@@ -35,7 +35,7 @@ def call(*words: str) -> tuple[int, str, str]:
 
 
 def laid_out(one: dict[str, Any], folder: Path) -> Path:
-    """Return the configuration's file, written with those beside it."""
+    """Return the configuration's file, written with the files next to it."""
     folder.mkdir()
     file = folder / "config.toml"
     beside = {"config.toml": [one.get("mode", "600"), one["text"]], **one.get("files", {})}

@@ -23,7 +23,7 @@ def texts(source: str) -> list[str]:
     ['job {} is gone\\\\n', 'python -m core.spark']
     """
     silent, found = set[int](), list[str]()
-    for node in tree(source):  # what holds a node comes before it
+    for node in tree(source):  # the parent of a node precedes it
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             silent.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):

@@ -85,7 +85,7 @@ def test_a_local_cluster_mirrors(killed: bool, tmp_path: Path, seed: int) -> Non
         job = product.job("local_cluster").start()
         product.write(RATE)
         job.wait_state(JobState.RUNNING)
-        assert f"{PACKAGE}/slotkeeper" in job.log(), "the workers ran what was shipped"
+        assert f"{PACKAGE}/slotkeeper" in job.log(), "the workers ran the shipped code"
         work = product.demo.folder / "state" / "spark"
         (home,) = work.glob("*/spark-*/home")
         assert (home / "work").is_dir()
@@ -134,7 +134,7 @@ def test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor(
         product.write(RATE)
         job.wait_state(JobState.RUNNING)
         assert f"{cluster.folder}/worker" in job.log(), "the workers ran in the folders of the cluster"
-        assert f"{PACKAGE}/slotkeeper" in job.log(), "what was shipped to them"
+        assert f"{PACKAGE}/slotkeeper" in job.log(), "the shipped code"
         assert shown_by([job.driver(), job.jvm(), *executors(cluster.worker_pids())], SECRET) == set()
         open_ports = listening.sockets([job.driver(), *(psutil.Process(one.pid) for one in cluster._started)])
         of_python = {"driver", "python worker"}

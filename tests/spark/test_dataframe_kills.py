@@ -116,7 +116,7 @@ def at_work(rig: StreamRig) -> bool:
 
 
 class Feed:
-    """Gives the query a file whenever none is left, so that there is always a process to kill."""
+    """Adds a file whenever the query has read all of them, so that there is always a process to kill."""
 
     def __init__(self, rig: StreamRig) -> None:
         self._rig = rig

@@ -46,7 +46,7 @@ FEW = ("jobs show", "jobs logs", "slots list", "import", "doctor")
 WHY = ["--reason", "canary"]
 TABLE = "ods.orders"
 EVERY: dict[str, list[list[str]] | str] = {
-    "demo": "makes servers of its own, whose passwords it draws: `tests/integration/test_strangers.py`",
+    "demo": "creates servers with random passwords: `tests/integration/test_strangers.py`",
     "demo stop": "ends what `demo` started, and resolves no password",
     "init": [
         ["--source", "u@127.0.0.1:1/d", "--source-password-file", "{given}/other", "--sink", "u@127.0.0.1:1/d",
@@ -124,7 +124,7 @@ EVENTS = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{}", "
 
 
 def commands(command: Any, *path: str) -> Iterator[str]:
-    """The names of all commands, as Typer has them."""
+    """The names of all commands, from Typer."""
     below = command.list_commands(None) if hasattr(command, "list_commands") else ()
     if not below or (path and command.invoke_without_command):
         yield " ".join(path)
@@ -239,7 +239,7 @@ def repeat_the_password(job: Mirrored) -> None:
 
 
 def repeated(job: Mirrored) -> str:
-    """Return the sink's error from the state store, if it is there yet."""
+    """Return the sink's error from the state store, if it was stored already."""
     return next((one.message for one in job.product.store.errors(job.name) if "no route" in one.message), "")
 
 

@@ -50,7 +50,7 @@ def quick_home(folder: Path) -> Path:
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A separate session; `settings` have underscores instead of dots."""
-    assert SparkContext._active_spark_context is None, "a process has one Spark, and this one has it: a file of its own"
+    assert SparkContext._active_spark_context is None, "a process can have only one Spark: use a separate test file"
     folder.mkdir(parents=True, exist_ok=True)
     environ = {
         "JAVA_HOME": str(shim_home(find_java(), (folder,))),

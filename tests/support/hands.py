@@ -1,4 +1,4 @@
-"""Carries out remedies: types commands as printed, and asks a colleague for the rest.
+"""Carries out remedies: types commands as printed, and lets a colleague do the manual parts.
 
 `slotkeeper.core.domain.remedy` defines the form of remedies; this module knows no fault.
 """

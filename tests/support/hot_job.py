@@ -41,14 +41,14 @@ BACK = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Hot:
-    """One table: its columns beside `v`, `w` and `d`, its key, and the values of its hot keys as SQL."""
+    """One table: its columns besides `v`, `w` and `d`, its key, and the values of its hot keys as SQL."""
 
     name: str
     key: tuple[str, ...]
     types: str
     hot: tuple[tuple[str, ...], ...]
     cold: str
-    """The key of cold row `seq`, as an INSERT has it."""
+    """The key of cold row `seq`, as in an INSERT."""
     some: str
     """The condition for the cold rows `first` to `last`."""
     beacon: tuple[str, ...]

@@ -28,7 +28,7 @@ _PYTHON = {
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A socket that listens (TCP) or takes datagrams (UDP)."""
+    """A socket that listens (TCP) or receives datagrams (UDP)."""
 
     process: str
     """The page's name of the process."""

@@ -202,7 +202,7 @@ class Mirror:
         self.patterns: Path | None = None
         """The state folder for the tables that the job's patterns match; None without patterns."""
         self.explicit: tuple[ChannelSpec, ...] = ()
-        """The channels of the configuration beside the patterns."""
+        """The channels of the configuration besides the patterns."""
         self.told: list[str] = []
         self.views_told: list[tuple[ViewReport, ...]] = []
         self.capacity = 4
@@ -376,13 +376,13 @@ class Mirror:
         return self.sink_server.connect(self.sink_database)
 
     def sink_session(self) -> SinkSession:
-        """The product's own session at the sink, as a worker of the job has it."""
+        """The product's own session at the sink, as in a worker of the job."""
         made = worker.store_session(self.job, "test")
         assert isinstance(made, PostgresConnection)
         return made.session
 
     def at_sink(self, *statements: str) -> None:
-        """Run statements at the sink, each in a transaction of its own, as the superuser."""
+        """Run statements at the sink, each in a separate transaction, as the superuser."""
         connection = self.sink()
         with connection.cursor() as cursor:
             for statement in statements:

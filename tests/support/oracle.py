@@ -3,7 +3,7 @@
 It has no steps, no staging and no SQL, so only the rules themselves can be wrong. Each rule names its
 source.
 
-Random histories are many and small, each over keys of its own (the key's first column is its number), so that one batch
+Random histories are many and small, each over its own keys (the key's first column is its number), so that one batch
 holds hundreds of them and a failure names one: changed keys, re-used keys, many changes in one transaction.
 """
 

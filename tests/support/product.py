@@ -158,7 +158,7 @@ class Mirrored(JobProcesses):
         return self
 
     def start_again(self) -> None:
-        """Only `jobs start`."""
+        """Run `jobs start` only."""
         control.start(self.product.store, self.name, str(self.config), self.launch, patience=Patience(0))
 
     def stop(self, seconds: float = 30) -> float:
@@ -254,7 +254,7 @@ class Mirrored(JobProcesses):
 
         until(reached, 60, f"{self.name} to copy")
         done, planned = self.chunks()
-        assert done < planned, "the copy was over too soon to be disturbed"
+        assert done < planned, "the copy ended before it could be disturbed"
 
     def wait_equal(self, seconds: float = RECOVERY) -> None:
         """With stopped writers: wait until the job is RUNNING, every event is applied once, and both tables are

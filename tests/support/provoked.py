@@ -47,7 +47,7 @@ class Provoked:
     cure: Callable[[World], object]
     by: str = ""
     looks: bool = False
-    """Its action investigates or says that nothing is needed, and the provoked condition then ends by itself."""
+    """Its action investigates or says that nothing is needed; the condition then ends without an action."""
 
 
 _STARTS = rf"[^`]*; then `slotkeeper jobs start {JOB}`"

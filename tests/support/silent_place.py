@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "errors replay": ("errors", "replay", JOB, "1", "--reason", "why"),
     "verify": ("verify", JOB),
 }
-"""Every command that asks a server, as a user types it for the configuration's job."""
+"""Every command that queries a server, as a user types it for the configuration's job."""
 WAITING = "import slotkeeper.console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
 
 

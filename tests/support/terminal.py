@@ -199,7 +199,7 @@ def console(config: Path, *args: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some bytes and when they came."""
+    """Received bytes, with the time."""
 
     at: float
     content: bytes
@@ -267,7 +267,7 @@ class Terminal:
         return time.monotonic()
 
     def read(self, seconds: float = 0.05) -> bytes:
-        """The next bytes, waited for at most this long; empty if none came or the end is reached."""
+        """The next bytes, waited for at most this long; empty if there were none or the end is reached."""
         if not self._open or not select.select([self.master], [], [], max(0.0, seconds))[0]:
             return b""
         try:

@@ -108,7 +108,7 @@ def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
 
 
 def md5_answer(user: str, password: str) -> bytes:
-    """A client's answer to a server that asks for an MD5 hash with this salt."""
+    """A client's answer to a server that requests an MD5 hash with this salt."""
     inner = hashlib.md5((password + user).encode()).hexdigest().encode()
     return b"md5" + hashlib.md5(inner + SALT).hexdigest().encode()
 

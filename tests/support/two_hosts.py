@@ -202,7 +202,7 @@ def two_hosts(mirror: Mirror, folder: Path, interval: str = "300ms", take_over_a
 
 
 class _Local:
-    """Replaces `Launch` where a command makes the default one."""
+    """Replaces the `Launch` that a command creates by default."""
 
     parse = Launch.parse
 

@@ -219,7 +219,7 @@ def transaction(draw: random.Random) -> list[str]:
 
 
 def beside_writers(layers: Layers, seed: int, rounds: int, writers: int = 4) -> tuple[int, list[dict[str, int]]]:
-    """Run rounds beside writers; return the changes applied, and what was wrong in the snapshot of each round."""
+    """Run rounds while writers work; return the changes applied, and what was wrong in the snapshot of each round."""
     views, epoch = layers.built()
     stop, found = threading.Event(), list[dict[str, int]]()
 

@@ -64,7 +64,7 @@ class World:
             self._work.append(work)
 
     def step(self) -> bool:
-        """Do a piece of the waiting work; returns whether there was one."""
+        """Execute one waiting work item; returns whether there was one."""
         with self._lock:
             if not self._work:
                 return False

@@ -19,7 +19,7 @@ KEYS = [f"k{number}" for number in range(30)]
 
 
 class Walk:
-    """Random events on a table; `quarantined` is the key of the row on which the user put the cursor."""
+    """Random events on a table; `quarantined` is the key of the row on which the user placed the cursor."""
 
     def __init__(self, made: Filled, pilot: Pilot[int], shown: Things, chance: random.Random) -> None:
         self.made, self.pilot, self.shown, self.chance = made, pilot, shown, chance

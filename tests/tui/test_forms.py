@@ -109,7 +109,7 @@ def test_the_first_empty_field_has_the_keys_and_tab_leads_through_the_fields_to_
         await press(pilot, "shift+tab", "shift+tab")
         assert focus(made) == "act-apply"
         await press(pilot, "enter")
-        assert not runs.done, "what is to be typed is missing"
+        assert not runs.done, "the text to type is missing"
 
     drive(made, do)
 

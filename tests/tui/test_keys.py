@@ -38,7 +38,7 @@ async def test_the_overview_is_first_and_names_the_worst_job_with_no_key(made: F
     assert "Problem  SLOT LOST: the registered point of dn_1 is gone" in shown
     assert "Action   reset slot [3 a] plans a new snapshot" in shown
     row = next(line for line in shown.splitlines() if " invoice_rt " in line and "RUNNING" in line)
-    assert "\u25cf?\u25b2" in row, "its third DN retries, of its second the newest point is unknown"
+    assert "\u25cf?\u25b2" in row, "its third DN retries; the newest point of its second DN is unknown"
 
 
 @pytest.mark.parametrize("opens", [lambda _: JobScreen("orders_rt", "2"), HelpScreen], ids=["job", "help"])

@@ -204,7 +204,7 @@ async def test_a_click_on_back_drops_what_waits_for_the_plan_as_esc_does(
     await pilot.click("#keys", offset=(row.index("Esc") + 1, 0))
     await until_asked(pilot, lambda: not isinstance(made.app.screen, SlotPlan))
     await press(pilot, "j")
-    assert not made.app._keys and not runs.done, "what was typed for the plan acts on no other screen"
+    assert not made.app._keys and not runs.done, "keys typed for the plan have no effect on another screen"
     assert len(made.app.screen_stack) == 1
 
 

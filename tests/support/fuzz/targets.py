@@ -164,7 +164,7 @@ def _import(data: bytes) -> None:
 
 
 def _state(data: bytes) -> None:
-    """A file of the state folder or a backup, of each kind; documented errors say that it is damaged."""
+    """A file of the state folder or a backup, of each kind; documented errors report the damage."""
     text = _text(data)
     link_of("audit.jsonl", 1, data)
     consent.Consent.parse(text)

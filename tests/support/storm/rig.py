@@ -218,7 +218,7 @@ class Rig:
         threading.Event().wait(seconds)
 
     def arrived(self, number: int) -> bool:
-        """Whether a beacon is at the sink, in all tables."""
+        """Whether a beacon has arrived at the sink in all tables."""
         marks = [f"(SELECT mark FROM {one.target} WHERE {one.beacon})" for one in TABLES]
         key = " AND ".join(f"{column} = {value}" for column, value in zip(ORDERS_KEY, BEACON, strict=True))
         marks.append(f"(SELECT note::bigint FROM {TARGETS[ORDERS]} WHERE {key})")

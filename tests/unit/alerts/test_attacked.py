@@ -142,7 +142,7 @@ def test_an_acknowledgement_that_could_not_be_ended_with_its_fault_swallows_no_l
         judged.tick(fault)
     assert sum(one.startswith("alert fired: lag") for one in judged.said) == 1
     judged.tick()
-    assert acks.read() == {}, "it is ended as soon as that can be written"
+    assert acks.read() == {}, "it ends as soon as this can be written"
 
 
 def test_an_acknowledgement_that_came_after_the_end_is_not_taken_for_an_earlier_one() -> None:

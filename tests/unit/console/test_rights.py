@@ -76,7 +76,7 @@ def arguments(path: str) -> list[str]:
 
 
 def commands(command: Any, *path: str) -> Iterator[str]:
-    """The names of all commands, as Typer has them."""
+    """The names of all commands, from Typer."""
     below = getattr(command, "commands", None) or {}
     if path and (not below or command.invoke_without_command):
         yield " ".join(path)

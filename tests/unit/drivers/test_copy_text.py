@@ -36,7 +36,7 @@ def test_a_large_bytea_costs_little_more_than_its_characters() -> None:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Lines as a file has them: only a line feed ends one."""
+    """Lines as in a file: only a line feed ends one."""
     return [line + b"\n" for line in text.split(b"\n")[:-1]]
 
 

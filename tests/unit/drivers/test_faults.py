@@ -256,7 +256,7 @@ def test_a_password_that_is_ahead_of_its_server_is_not_held_against_it(server: S
     assert login(secret) == "session"
     secret.plain = "new"
     for _ in range(5):
-        assert login(secret) == "session", "the server still takes the older one"
+        assert login(secret) == "session", "the server still accepts the older one"
     server.password = "new"
     assert login(secret) == "session"
 

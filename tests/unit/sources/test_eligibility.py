@@ -67,7 +67,7 @@ def test_an_unknown_fact_causes_no_objection() -> None:
 def test_rows_may_be_hidden_from_a_login_that_is_not_proven_exempt(told: dict[str, object], refused: bool) -> None:
     facts = replace(TableFacts(True, True, False, "", None), **told)  # type: ignore[arg-type]
     assert bool(list(hidden_objections("ods.t", facts))) is refused
-    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is refused as well"
+    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is rejected as well"
 
 
 @pytest.mark.parametrize(

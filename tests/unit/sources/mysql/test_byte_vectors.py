@@ -28,7 +28,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def read(table: Decoder, body: bytes, way: str) -> list[Any]:
-    """The last of two equal rows, by a decoder that has read no other."""
+    """The last of two equal rows, from a decoder that has read no other rows."""
     decodes = Decoder(table.columns)
     _, row = decodes.rows(body * 2, 0, len(body) * 2)
     assert (bool(decodes._seen), bool(decodes._functions)) == (way != KERNEL, way == OWN)
