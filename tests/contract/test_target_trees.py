@@ -530,7 +530,7 @@ def test_steps_go_into_partitions_and_a_row_that_none_takes_is_refused(
     assert held == [("23514", 1)]
 
 
-# -- both counts of the inserts that are kept apart
+# -- the two separate counts of inserts
 
 
 def _mutated(monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes]) -> None:

@@ -1,4 +1,4 @@
-"""A hanging DN of a real job is reported to a FAKE pager without a console: once, and once when it is over."""
+"""A hanging DN of a real job is reported to a FAKE pager without a console: once at its start and once at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.product import Product
 from tests.support.waiting import until
 
 WITHIN = 60.0
-"""Seconds after which a DN that is held back has to be reported."""
+"""Seconds within which a hanging DN has to be reported."""
 pytestmark = pytest.mark.chaos  # most of a minute: the test waits for the limit itself
 
 

@@ -69,7 +69,7 @@ def damage(pair: MysqlPair) -> None:
 
 
 def write(pair: MysqlPair, chance: random.Random) -> None:
-    """Run one transaction of a few changes, some of them of keys."""
+    """Run one transaction of a few changes; some of them change keys."""
     statements = []
     for _ in range(chance.randint(1, 6)):
         key = chance.randint(-5, ROWS + 50)

@@ -1,4 +1,4 @@
-"""640 lanes, as of 64 DNs with 10 tables each, on two task slots: no due lane waits long, whatever the load.
+"""640 lanes (64 DNs with 10 tables each) on two task slots: no due lane waits long under any load.
 
 The loop, its assignment of lanes, the tasks and their threads are the product's; only the servers are simulated
 (`tests.support.crowd`). The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.

@@ -1,4 +1,4 @@
-"""From a Hologres into another one, and into a Doris: each pair copied, followed through kills, and compared."""
+"""From Hologres into another Hologres, and into Doris: each pair copied, followed through kills, and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of the binlog streams of a Hologres: connections, messages, limits, and a replaced binlog."""
+"""Failures of the binlog streams of Hologres: connections, messages, limits, and a replaced binlog."""
 
 from __future__ import annotations
 

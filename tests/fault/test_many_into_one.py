@@ -75,7 +75,7 @@ def places(mirror: Mirror, but: str) -> list[tuple[Any, ...]]:
 
 
 def write(pair: MysqlPair, chance: random.Random, table: str, number: int = 30) -> None:
-    """Changes of one table, some of them of keys."""
+    """Change rows of one table; some of the changes are changed keys."""
     for _ in range(number):
         key = chance.randrange(1, 400)
         pair.run(

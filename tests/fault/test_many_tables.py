@@ -31,7 +31,7 @@ from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 
 STARTING = 3
-"""Sessions of a start: one that reads, one that registers, one for the catalog."""
+"""Sessions of a start: one to read, one to register, one for the catalog."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Clocks are set an hour back and forward, at source, sink and this host: no change is lost or duplicated.
+"""The clocks of source, sink and this host are set an hour back and forward: no change is lost or duplicated.
 
 Only differences between a server's times can matter, so the source's clock is set by moving its stored times the other
 way. The sink's clock is set by functions that replace its `now()` and `clock_timestamp()`, since one of its times

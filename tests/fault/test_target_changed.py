@@ -198,10 +198,10 @@ def test_harmless_acts_raise_nothing_under_a_running_job_nor_at_a_start(make_job
     for number, statement in enumerate(HARMLESS):
         for name in ("calm", "hot"):
             act(mirror, statement.format(table=f"mart.{name}", key=f"{name}_pkey"))
-            run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # every row of it is a new one
+            run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # all of its rows are new
         write(mirror, "calm", 1000 + 20 * number)
         wait_confirmed(mirror, "calm", "hot")
-    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own: all rows are deleted, by events
+    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own events delete all rows
     until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM mart.hot"), 30, "the target to be empty as the source")
     wait_confirmed(mirror, "hot")
     mirror.stop()

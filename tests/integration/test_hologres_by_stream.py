@@ -1,4 +1,4 @@
-"""A Hologres read by its binlog's stream: the same rows as by SQL, for all types, ranges and messages."""
+"""Hologres read over its binlog stream: the same rows as with SQL, for all types, ranges and messages."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_all_types_in_one_row_equal_select(maria: Maria, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.chaos)])
 def test_an_inet6_has_the_servers_own_text(maria: Maria, count: int, seed: int) -> None:
-    """Addresses with many groups of zeros: a single one is "::" too, as the server's own SELECT writes it."""
+    """Addresses with many groups of zeros: a single one is "::" too, as in the server's own SELECT."""
     print(f"seed {seed}")
     chance = random.Random(seed)
     groups = (0, 0, 0, 0, 0, 0, 1, 0xFFFF, 0x0102, 0xA000)

@@ -96,7 +96,7 @@ def test_columns_that_a_primary_key_only_includes_are_no_key(warehouse: Warehous
 def test_columns_that_a_target_s_key_only_includes_are_no_key(
     warehouse: Warehouse, make_mirror: MakeMirror, kind: str
 ) -> None:
-    """Also of an index without a constraint, whose key columns one catalog counts and the other does not."""
+    """This includes an index without a constraint, whose key columns only one of two catalogs counts."""
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(
         "CREATE SCHEMA mart",

@@ -463,7 +463,7 @@ class MemoryRetention:
         return {name: FirstRecord(dn.latest, DwsPosition(0, None), None) for name, dn in self._dns.items()}
 
     def since(self, at: str) -> dict[str, Any]:
-        """Here a time is the minute of a point."""
+        """Return the point: in this model, a time is the minute of a point."""
         point = int(at[14:16]) * 10
         return {name: DwsPosition(min(point, dn.latest.point), None) for name, dn in self._dns.items()}
 

@@ -1,4 +1,4 @@
-"""A SparkSession like a user's, ended with its JVM; and a user's driver program that the tests kill in every way.
+"""A SparkSession like a user's, ended with its JVM; and a user's driver program, which the tests kill in all ways.
 
 `python -m tests.support.frame_session CONFIG JOB CHECKPOINT OUT FOLDER` streams into files, and restarts after a
 failure.

@@ -96,7 +96,7 @@ class Heard:
         """Do nothing: reports on tables come through `table`."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing: the tests do not use it."""
 
     def shared_reader(self, error: SlotkeeperError | None) -> None:
         self.reader_error = error

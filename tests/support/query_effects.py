@@ -83,7 +83,7 @@ class QueryEffects(Effects):
         super().__init__(server, database, name, others, kind)
 
     def _progress(self, target: str) -> None:
-        """No job has this target."""
+        """Return nothing: no job has this target."""
 
     def query_target(self, options: SinkOptions, **more: Any) -> QueryTarget:
         columns = tuple(Column(NAMES[one], _TYPES.get(one, "text")) for one in COLUMNS)

@@ -157,7 +157,7 @@ EARLIEST, LATEST, SNAPSHOT = (Goal(TargetKind(name)) for name in ("earliest", "l
 
 @dataclass
 class Capped:
-    """A source that shows nothing beyond a point of each DN."""
+    """A source that hides everything beyond one point of each DN."""
 
     source: Any
     caps: Mapping[str, int]

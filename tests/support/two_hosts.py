@@ -158,7 +158,7 @@ class TwoHosts:
     a: Host
     b: Host
     written: int = 0
-    """Rows written, each one event."""
+    """The number of written rows; each is one event."""
 
     def write(self, rows: int = 200) -> None:
         """Insert rows, each with a new key."""

@@ -27,7 +27,7 @@ def state_folder(commit: str, path: Path) -> StateFolder:
 
 
 def sink_statements(commit: str) -> list[str]:
-    """DDL and rows of the sink's own tables, as a version of that commit made them."""
+    """DDL and rows of Slotkeeper's tables in the sink, as created by the version of that commit."""
     return (FIXTURES / commit / "sink.sql").read_text().split(";\n")[:-1]
 
 

@@ -122,7 +122,7 @@ class Layers:
         return PostgresViews(self.session(), self.job, mutant=mutant)
 
     def built(self, mutant: Mutant | None = None) -> tuple[PostgresViews, int]:
-        """All views, built, and their epoch."""
+        """Build all views; return them and their epoch."""
         views = self.maintained(mutant)
         epoch = views.enter()
         for view in views.views:

@@ -1,4 +1,4 @@
-"""The memory of Spark's Pythons during a block: proportional shares, so that shared pages count once."""
+"""The memory of Spark's Python processes during a block: proportional shares, so that shared pages count once."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Rig:
         """Error names of the current disturbance."""
         self.ensured = self.cured = 0
         self.paired: Counter[str] = Counter()
-        """The number of acts that were done two at a time."""
+        """The number of acts that ran in pairs."""
 
     def _job(self) -> Mirrored:
         product, folder = self.product, self.product.demo.folder
