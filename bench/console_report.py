@@ -77,23 +77,23 @@ def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any],
     """Return the page for `reports`."""
     at = datetime.now(timezone.utc)
     head = [
-        "# The console's bars",
+        "# Limits of the console",
         "",
         f"{at:%Y-%m-%dT%H:%MZ}, {machine['cpus']} cores, load {machine['load'][0]} at the start, Python"
         f" {machine['python']}; written by `make bench-console` ({options['rounds']} rounds, idle for"
         f" {options['seconds']:g} s each).",
         "",
-        "The console over a state store with 12 jobs of 24 DNs, every row changing every 2 s, on a pseudo-terminal of"
-        " 100x30. Beside it in the same rounds: a Textual app that shows one word, and for keys one of two screens"
-        " with a stock table each. First paint is the least of all starts; ratios are within the run, because the"
-        " machine is shared; CPU is that of the process. All programs have their bytecode, as at every start but the"
-        " first after an installation.",
+        "The console showed a state store with 12 jobs of 24 DNs on a pseudo-terminal of 100x30; every row changed"
+        " every 2 s. The same rounds measured a Textual app that shows one word and, for keys, an app of two screens"
+        " with a stock table each. First paint is the minimum of all starts. Ratios are within a run, because the host"
+        " is shared. CPU is that of the process. All programs had their bytecode, as at every start except the first"
+        " after an installation.",
         "",
         "| figure | measured | bar | | how |",
         "| --- | --- | --- | --- | --- |",
     ]
     body = [f"| {' | '.join(row)} |" for row in rows(bars)]
-    return "\n".join([*head, *body, "", "Beside it:", "", *(f"- {line}" for line in beside_lines(beside)), ""])
+    return "\n".join([*head, *body, "", "Other consoles:", "", *(f"- {line}" for line in beside_lines(beside)), ""])
 
 
 def write(

@@ -1,8 +1,8 @@
-"""Plant faults into a process that has collected the tests, and run tests against each fault in a forked child.
+"""Plants faults in a process that has collected the tests, and runs tests against each fault in a forked child.
 
-Nothing is written to the checkout: the child gives the changed code to the functions of the file that exist, or changes
-what the loader of SQL files reads. Code outside of functions, and defaults of parameters, cannot be changed in this
-way. A test that starts processes of its own does not see the fault there.
+Nothing is written to the checkout: the child replaces the code of the functions that the file defines, or the text that
+the loader of SQL files reads. Code outside functions, and defaults of parameters, cannot be changed in this way.
+Processes that a test starts do not have the fault.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_SECONDS = 120
-"""The limit of one test; that of all tests of a fault is five times as long. A fault that takes longer is found."""
+"""Time limit of one test; five times as long for all tests of a fault. A fault that exceeds a limit counts as found."""
 
 _FAILED = "the fault could not be planted"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A changed file of the product, as the tests are to see it."""
+    """A file of the product, and the changed text that the tests see."""
 
     path: str
     text: str
@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(slots=True)
 class Hunted:
-    """A fault, the tests that look for it in their order, and what they found: "" if all passed."""
+    """A fault, the tests to run in this order, and the test that failed (`by`): "" if all passed."""
 
     title: str
     change: Change
@@ -53,7 +53,7 @@ def functions_in(code: CodeType) -> Iterator[CodeType]:
     """Yield the code of the functions of a module and of its classes, without functions inside functions."""
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            if one.co_flags & 2:  # CO_NEWLOCALS: a function; a class body has not set it
+            if one.co_flags & 2:  # CO_NEWLOCALS: set for a function, not for a class body
                 yield one
             else:
                 yield from functions_in(one)
@@ -71,7 +71,7 @@ def changes_code(path: str, text: str) -> bool:
 
 
 def plant(change: Change) -> None:
-    """Make this process run the changed file; raises ValueError if no function of the file is there."""
+    """Make this process run the changed file; raises ValueError if none of its functions is loaded."""
     real = str((ROOT / change.path).resolve())
     if not change.path.endswith(".py"):
         _plant_data(real, change.text)
@@ -104,7 +104,7 @@ def _plant_data(real: str, text: str) -> None:
 
 @dataclass(eq=False)
 class Hunt:
-    """A plugin of pytest that hunts instead of running the tests; `found` is called for each fault that is done."""
+    """A pytest plugin that runs the hunt instead of the tests; `found` is called after each fault."""
 
     faults: Sequence[Hunted]
     folder: Path
@@ -183,13 +183,13 @@ class Hunt:
         return ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a failure, of whatever phase."""
+        """Record a failure in any phase."""
         if report.failed:
             self._failed.append(report.nodeid)
 
 
 def hunt(files: Sequence[str], plugin: Hunt, *more: str) -> None:
-    """Collect the tests of these files and hunt; raises SystemExit if the collection fails."""
+    """Collect the tests of these files and run the hunt; raises SystemExit if the collection fails."""
     arguments = ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
     code = pytest.main([*arguments, "--timeout", str(TEST_SECONDS), *more, *files], [plugin])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):

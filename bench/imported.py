@@ -1,6 +1,6 @@
-"""The page `docs/import.md`: its text, and a table of statements in vendors' syntax with what became of each.
+"""The page `docs/import.md`: its text, and a table of statements in vendors' syntax with the translation of each.
 
-The statements are the cases of `tests/unit/importing`, so the table says what that test saw.
+The statements are the cases of `tests/unit/importing`, so the table shows what that test checks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _KAFKA_SINK = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A text and what must become of it. `refused`: line, option or part, in the order of the configuration."""
+    """A text and its expected translation. `refused`: line, option or part, in the order of the configuration."""
 
     title: str
     text: str
@@ -301,13 +301,13 @@ A sink that cannot store progress rows needs `--store`, the PostgreSQL that stor
 
 Statements that run on a server (`ALTER`, `CALL`, `CREATE TABLE` without a connector) need no key.
 
-## What becomes of a statement
+## How a statement is handled
 
 - `INSERT INTO t SELECT * FROM s` is a channel. Flink assigns columns by position, so the declared
   columns are written as `columns`.
 - Columns in the SELECT and a WHERE are the channel's `columns` and `where`.
 - The statements of one statement set are one job if servers and options are the same. Any other
-  INSERT is a job of its own.
+  INSERT is a separate job.
 - An expression in the SELECT is refused: a channel mirrors columns as they are.
 - A JOIN or a GROUP BY is refused: a channel has one table. The statement is printed as a comment.
 - A default of the vendor that differs from Slotkeeper's is written, with a comment.
@@ -328,10 +328,10 @@ No password of the text is printed, logged or written. The configuration has `pa
 instead, and a comment with the line of the password: write it to that file, mode 0600. The options
 `--source-password-file`, `--sink-password-file` and `--store-password-file` name other files.
 
-## Statements and what became of them
+## Statements and their results
 
-"Text" is the vendor's tool and the options in question. A line is that of the text of the test
-(`tests/unit/importing/test_cases.py`), which has one statement on each line.
+"Text" is the vendor's tool and the options in question. Line numbers refer to the statement's
+text in the test (`tests/unit/importing/test_cases.py`), which has one statement per line.
 
 """
 

@@ -1,12 +1,13 @@
-"""`python -m bench.mutants --seed N`: how many small random faults in the functions of folders the fast tests find.
+"""`python -m bench.mutants --seed N`: counts how many random small faults the fast tests find.
 
-Each fault is planted alone (`bench.hunt`), and the fast tests that execute the changed function run until one fails,
-the cheapest first. The same seed over the same sources draws the same faults, as many from each folder. `--map FILE`
-keeps which test executes which function: delete it after a change of the sources. `--minutes` limits the hunt.
+The faults are drawn in functions of the given folders. Each fault is planted separately (`bench.hunt`), and the fast
+tests that execute the changed function run until one fails, the cheapest first. The same seed and the same sources give
+the same faults, the same number in each folder. `--map FILE` stores which test executes which function: delete the file
+after a change of the sources. `--minutes` limits the hunt.
 
-Rules leave out what no test can notice: annotations, docstrings, texts for people, checks of types, `__repr__`,
-abstract members, decorators, and tuning values (a float, or a round number above 50); and what cannot be planted in a
-running process: code outside of functions and defaults of parameters.
+Faults that no test can detect are left out: annotations, docstrings, texts for people, checks of types, `__repr__`,
+abstract members, decorators, and tuning values (a float, or a round number above 50). So are faults that cannot be
+planted in a running process: in code outside functions and in defaults of parameters.
 
 mutmut and cosmic-ray plant a fault in a file and start pytest again, which takes most of the time here; both would be
 further pinned dependencies.
@@ -223,7 +224,8 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def drawn(seed: int, count: int, folders: list[str]) -> list[Fault]:
-    """The faults of a seed: as many of each folder, each of another place, in the order of the files."""
+    """Return the faults of a seed: the same number in each folder, each at a different place, in the order of the
+    files."""
     faults = list[Fault]()
     for number, folder in enumerate(folders):
         places, sources = list[list[Fault]](), dict[str, bytes]()
@@ -263,7 +265,7 @@ def _trace(frame: FrameType, event: str, argument: Any) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note the functions of `core` that a test and its fixtures execute, and how long it takes."""
+    """Record the functions of `core` that a test and its fixtures execute, and the test's duration."""
     if MAP not in os.environ:
         return (yield)
     _executed.clear()
@@ -332,7 +334,7 @@ def tests_of(fault: Fault, tests: dict[str, tuple[float, set[tuple[str, int]]]])
 
 
 def _within(line: int, scope: tuple[int, int]) -> bool:
-    """Whether code of this first line, that of a decorator if there is one, is the function or in it."""
+    """Whether code whose first line is this one (a decorator's, if there is one) is the function or inside it."""
     return scope[0] - 4 <= line <= scope[1]
 
 
@@ -356,7 +358,7 @@ def main() -> None:
     tests = mapped(given.map)
     until = time.monotonic() + 60 * given.minutes
     faults = drawn(given.seed, given.count, given.folders)
-    random.Random(given.seed).shuffle(faults)  # so that those within the time are of every folder
+    random.Random(given.seed).shuffle(faults)  # so that the faults tried within the time limit come from every folder
     hunted, of = list[Hunted](), dict[str, Fault]()
     for fault in faults:
         text = fault.planted((ROOT / fault.path).read_bytes()).decode()

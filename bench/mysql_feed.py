@@ -1,4 +1,4 @@
-"""`python -m bench.mysql_feed`: what a job of many tables costs its MariaDB server, of which a few are written.
+"""`python -m bench.mysql_feed`: what a job of many tables, a few of which are written, costs its MariaDB server.
 
 The job has the default pauses and the local runner. The bytes that the server sends to the job are compared with the
 bytes that it writes to its binlog; the connection that writes the rows is not counted. Then nothing is written, and the

@@ -1,7 +1,7 @@
-"""`python -m bench.planted`: plant each fault of tests/mutants/faults.toml alone, and run the test named for it.
+"""`python -m bench.planted`: plants each fault of tests/mutants/faults.toml separately, and runs the test named for it.
 
 A fault is a replacement of a text that occurs once in its file; its test must fail. `--minutes` limits the time: the
-faults that are left are reported as not run. Exit code 1: a test did not find its fault.
+remaining faults are reported as not run. Exit code 1: a test did not find its fault.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ CREATE TABLE dws.node (ord smallint, node_name text);
 INSERT INTO dws.node VALUES (0, 'one');
 CREATE FUNCTION dws.dn_expression(regclass, text) RETURNS text LANGUAGE sql AS $$ SELECT '0::smallint' $$
 """
-"""The objects that the workload expects in a warehouse, for a database that is not one: all rows are on one node."""
+"""The objects that the workload expects, for a database that is not a warehouse: all rows are on one node."""
 
 
 @dataclass(frozen=True, slots=True)

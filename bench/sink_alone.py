@@ -1,4 +1,4 @@
-"""The sink by itself: a round's steps are read in advance, then one or two sessions stage and commit them without other
+"""The sink alone: a round's steps are read in advance, then one or two sessions stage and commit them without other
 load. The result shows the throughput for a user whose sink has its own host.
 
 It is compared with logical replication's apply worker on the same changes, which does not wait for another process

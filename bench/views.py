@@ -6,7 +6,7 @@
   of few and of many rows.
 - *Freshness*: seconds from the commit of a change to the commit of the round that applied it, at 2,000 changes per
   second in transactions of 20, with `min_interval` between two rounds. Without Spark's task and without a source.
-- *Spark*: the same answer by Spark SQL in `foreachBatch`, which recomputes the changed groups of a micro-batch of 200
+- *Spark*: the same result by Spark SQL in `foreachBatch`, which recomputes the changed groups of a micro-batch of 200
   changes, as a ratio to a round.
 """
 

@@ -1,7 +1,7 @@
 """A program: the method of the vendor's demo, one prepared statement per row over one connection, a commit per 1,000.
 
 DWS, "Real-Time Binlog Consumption by Flink": its Java demo reads records into a queue, writes I and U, and deletes d
-(and B, which is left out here to its advantage: no key changes). It imports nothing from this project: `programs.py`.
+(and B, which is left out here to its advantage: no key changes). Like `programs.py`, it does not import this project.
 """
 
 from __future__ import annotations

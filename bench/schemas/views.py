@@ -15,7 +15,7 @@ _VIEW: dict[str, Schema] = {
     "since": moment("since when it has this state"),
     "method": maybe(word("how rounds apply changes", "recompute", "delta"), _NOT_YET),
     "waiting": maybe(whole("changes that wait for a round, up to 100,000 of each table"), _NOT_YET),
-    "fresh": maybe(number("seconds since it was known to be equal to its SELECT; 0 if nothing waits"), "not RUNNING"),
+    "fresh": maybe(number("seconds since it was last known to equal its SELECT; 0 if no change waits"), "not RUNNING"),
     "rounds": whole("rounds and builds that its sink has recorded"),
     "applied": whole("changes that rounds have applied"),
     "round_ms": maybe(whole("milliseconds that its last round took"), "no round yet"),

@@ -91,7 +91,7 @@ def complaint(err: str) -> tuple[str, str]:
 
 
 def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lines:
-    """Return the progress bar of a long action, as reported by the command, or else for the copy of its job."""
+    """Return the progress bar of a long action: as the command reports it, otherwise that of its job's copy."""
     found = newest(said.err) or (copy_of(job) or catching_up(job) if job is not None else None)
     if found is None:
         return []

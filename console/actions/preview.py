@@ -308,7 +308,7 @@ def valid(plan: Preview, now: datetime) -> str:
 
 
 def ending(place: Place) -> Preview:
-    """Return the preview of ending an unfinished reset, which has no plan of its own."""
+    """Return the preview for ending an unfinished reset, which has no plan."""
     return Preview(
         title=f"END UNFINISHED RESET of {safe(place.slot, 120)}",
         what=f"{safe(place.slot, 120)} of {safe(place.table, 200)} on {safe(place.source, 80)}",

@@ -31,7 +31,7 @@ class Need:
     """The right that a command needs; None: none, because it reads no job and no server.
 
     `listed`: the right on any one job is sufficient, because the command lists all jobs. `dry`: without `--execute`,
-    the command only looks. `also` is a further right that an option needs.
+    the command changes nothing. `also` is a further right that an option needs.
     """
 
     right: Right | None

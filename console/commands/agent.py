@@ -23,8 +23,8 @@ LAUNCH = Launch()
 def agent(ctx: typer.Context) -> None:
     """Report this host's shared jobs every two seconds, and take over those of hosts that died.
 
-    Needs [hosts] in the configuration. Jobs run in processes of their own: they continue when the agent ends, and
-    another host takes them over unless an agent reports them again within 20 s (take_over_after). SIGTERM ends it.
+    Needs [hosts] in the configuration. Jobs run in separate processes and continue when the agent exits. Another host
+    takes them over unless an agent reports them again within 20 s (take_over_after). SIGTERM stops the agent.
     """
     loaded = context.of(ctx).load()
     serving, failed = Agent(loaded, StateFolder.open(loaded.state_dir), diagnostics.note, LAUNCH), ""

@@ -141,7 +141,7 @@ def serve(
 ) -> None:
     """Serve metrics (/metrics) and, on a Unix socket, the jobs as JSON (/jobs), until this command is ended.
 
-    Both are read from the state store at a request. Any user of this host can read a port.
+    Each request reads the state store. Any user of this host can read a port.
     """
     from slotkeeper.console.commands.overall import as_values, judged  # not needed for other commands
     from slotkeeper.core.alerts.metrics import exposition

@@ -34,7 +34,7 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: `name` is as typed; `text` starts at the anchor `section`, or is the whole page if that is empty."""
+    """A page. `name` is the name to type; `text` starts at the anchor `section`, or is the whole page without one."""
 
     name: str
     title: str

@@ -67,7 +67,7 @@ def import_(
     store_password: StorePassword = None,
     check: Check = False,
 ) -> None:
-    """Print the configuration of a pipeline in Flink SQL or for canal, and what became of each option.
+    """Print the configuration of a pipeline in Flink SQL or for canal, and how each option was translated.
 
     Also reads CREATE SYNC of Doris, Debezium's JSON, and the options of holo-client and dws-client. A refused option is
     written as an error, so the configuration is not valid until you decide. Exit code 2: an option was refused, or the
@@ -154,7 +154,7 @@ def _tell(made: Made) -> None:
 def _validate(made: Made, check: bool) -> None:
     """Check the configuration as `config check` does, and with `check` the servers; raises Exit for an error."""
     if made.refused:
-        diagnostics.note("the configuration is not valid until each refusal is decided")
+        diagnostics.note("the configuration is not valid until you decide about each refused option")
         raise typer.Exit(int(diagnostics.ExitCode.USAGE))
     loaded = load_usable(_PASTED, os.environ, text=made.text)
     codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]

@@ -116,7 +116,7 @@ def consent(
     if not asked and rows is not None:
         raise Refused(f"{job}: no change of columns awaits a confirmation", "`jobs show` reports why a table stopped")
     if not asked:
-        diagnostics.note(f"{job}: no copy is known here to await consent; the driver asks when it needs consent")
+        diagnostics.note(f"{job}: no copy on this host awaits consent; the driver asks if it needs consent")
     for one in asked:
         lossy = one.rows is not None
         what = f"{one.table}: {one.replaces}:" if lossy else f"the copy of {one.table}, which replaces {one.replaces},"
@@ -340,7 +340,7 @@ def limited(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Set the limit of the job's copies, None for the configured one, and print the limit that now applies; audited."""
+    """Set the limit of the job's copies (None: the configured limit), and print the limit that now applies; audited."""
     try:
         before = steering.copy_limit(store, job)
         was = {"limit": "as configured" if before is None else before.text or "none"}
@@ -396,8 +396,8 @@ def copied_again(
     if as_json:
         output.as_json({"job": spec.name, "table": table, "requested": not cancel})
     else:
-        does = "chunks that were copied stay" if cancel else f"`slotkeeper jobs show {typed(spec.name)}` shows progress"
-        output.line(f"{spec.name} {table}: copy beside the stream {said}; {does}", select.ascii_only(ctx))
+        does = "copied chunks are retained" if cancel else f"`slotkeeper jobs show {typed(spec.name)}` shows progress"
+        output.line(f"{spec.name} {table}: new copy {said}; {does}", select.ascii_only(ctx))
 
 
 POLL_SECONDS = 0.5

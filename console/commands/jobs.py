@@ -354,7 +354,7 @@ def copy_again(
     """Copy a table of a running job again while its changes continue, so that the target equals the source.
 
     Use it if rows of the target differ from the source, for example because another user changed them. The job copies
-    the table in chunks; a restarted job continues. Possible from MySQL and MariaDB into PostgreSQL.
+    the table in chunks; after a restart, it continues the copy. Possible from MySQL and MariaDB into PostgreSQL.
     """
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:

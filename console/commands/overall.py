@@ -63,7 +63,7 @@ def overall(shared: Invocation, as_json: bool, by_code: bool, state_dir: Path | 
 def _with_queries(jobs: Sequence[JobFacts], loaded: Loaded | None) -> list[JobFacts]:
     """Return the jobs; those that were never started here get the state of the DataFrame queries that read their slots.
 
-    Asks their stores, for at most 3 s.
+    Queries their stores, for at most 3 s.
     """
     unseen = [one.name for one in jobs if one.unseen and loaded is not None and one.name in loaded.jobs]
     if loaded is None or not unseen:

@@ -107,7 +107,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an u
 
 
 def access_to(loaded: Loaded) -> Access:
-    """Return the rules of access for a configuration."""
+    """Return the access rules for a configuration."""
     return Access(loaded.access, loaded.state_dir, os.environ, str(loaded.path.absolute()))
 
 

@@ -21,5 +21,5 @@ def status(
     by_code: Annotated[bool, typer.Option(BY_CODE, help="exit with 0 ok, 1 warning, 2 critical, 3 unknown")] = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Print one line per job, from the state store; only --exit-code asks stores about DataFrame queries."""
+    """Print one line per job, from the state store; only --exit-code queries stores for DataFrame queries."""
     raise typer.Exit(overall(context.of(ctx), as_json, by_code, state_dir))

@@ -35,7 +35,7 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 
 @app.command()
 def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson = False) -> None:
-    """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
+    """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 undecided.
 
     A table that differs only by quarantined rows is not equal: exit 4, with those keys listed separately. --table
     compares only one table. Because this proves nothing about the other tables, the result is recorded only if the
@@ -45,7 +45,7 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     if table:
         spec = job_verbs.narrowed(spec, table)
     if not spec.channels:
-        raise Refused(f"job {job} knows no table yet: its driver lists them", f"`slotkeeper jobs start {job}`")
+        raise Refused(f"job {job} has no tables yet: its driver lists them", f"`slotkeeper jobs start {job}`")
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None

@@ -118,7 +118,7 @@ def explain(ctx: typer.Context, job: Job, view: View, as_json: OneJson = False) 
 
 @app.command()
 def rebuild(ctx: typer.Context, job: Job, view: View, reason: Reason = "", as_json: OneJson = False) -> None:
-    """Build a view again, beside its readers; the job's driver does it while the job runs."""
+    """Build a view again, without blocking its readers; while the job runs, its driver builds it."""
     loaded, spec = select.job_of(ctx, job)
     target = _configured(spec, view)
     said = service.rebuild(loaded, spec, target, reason, diagnostics.warn)
@@ -175,7 +175,7 @@ def _values(seen: Seen, row: ViewRow, now: float) -> dict[str, object]:
 
 
 def _fresh(row: ViewRow, waiting: int | None, now: float) -> float | None:
-    """Return the seconds since the view was known to be equal to its SELECT; 0 if nothing waits."""
+    """Return the seconds since the view was last known to equal its SELECT; 0 if no change waits."""
     if row.state is not ViewState.RUNNING or row.fresh_at is None:
         return None
     return 0.0 if waiting == 0 else max(0.0, now - row.fresh_at)

@@ -54,7 +54,7 @@ class QueryPoller:
         self._seen: Mapping[str, _OfJob] = {}
 
     def among(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """Return the jobs, showing as queries those that the newest answer reports. Query the stores if due."""
+        """Return the jobs, as queries if the newest answer reports them as such. Polls the stores if due."""
         seen, now = self._seen, self._clock.utc()
         self._turn(jobs)
         return [

@@ -171,7 +171,7 @@ def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Pag
 
 
 def access_of(loaded: Loaded | None, folder: Path) -> Access:
-    """Return the rules of access for a configuration, as its file has them now, and a state folder."""
+    """Return the access rules for a state folder and for a configuration, whose file is read again."""
     from slotkeeper.core.config.load import load_access
     from slotkeeper.core.launch.access import Access
 
@@ -237,11 +237,11 @@ class Services:
 
     @cached_property
     def access(self) -> Access:
-        """The rules of access for menus; their files are read on first use, and every command reads them again."""
+        """The access rules for menus; their files are read on first use, and every command reads them again."""
         return access_of(self.loaded, self.folder)
 
     def require(self, action: str, right: Right, job: str = "") -> None:
-        """Raise Refused, after a line in the audit, if this user lacks a right, by the files as they are now."""
+        """Raise Refused, after a line in the audit, if this user lacks a right according to the current files."""
         access_of(self.loaded, self.folder).require(action, right, job)
 
     def barred(self, right: Right, job: str) -> str:
@@ -249,7 +249,7 @@ class Services:
         try:
             return self.access.missing(right, job)[0]
         except SlotkeeperError as error:
-            return f"the rules of access cannot be read: {error}"
+            return f"the access rules cannot be read: {error}"
 
     @cached_property
     def graphs(self) -> GraphFeed:

@@ -196,7 +196,7 @@ def _graph(
     axis = "|" if shape.ascii_only else "\u2502"
     drawn = _rows(values, top, shape.rows, shape.ascii_only)
     roles = [role(value) or "busy" for value in values]
-    middle = shape.rows // 2 if shape.rows >= 4 and shape.rows % 2 == 0 else -1  # else the figure would not be round
+    middle = shape.rows // 2 if shape.rows >= 4 and shape.rows % 2 == 0 else -1  # otherwise not a round figure
     limited = shape.rows - 1 - int(limit / top * shape.rows) if 0 < limit < top else -1
     found: list[Parts] = []
     for row, text in enumerate(drawn):

@@ -1,4 +1,4 @@
-"""The SQL views of all jobs, as their drivers report them: how fresh each is, and what is wrong with it. Pure."""
+"""The SQL views of all jobs, as their drivers report them: freshness and faults. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SeenView:
         return Level.BUSY if self.view.state in _BUSY else Level.FINE
 
     def behind(self, now: datetime) -> float | None:
-        """Return the seconds since it was known to be equal to its SELECT, 0 if nothing waits; None if unknown."""
+        """Return the seconds since it was last known to equal its SELECT; 0 if no change waits, None if unknown."""
         if self.view.fresh_at is None or not self.lives:
             return None
         level = self.view.state == ViewState.RUNNING.value and self.view.waiting == 0
@@ -129,7 +129,7 @@ def verdict(found: list[SeenView], configured: bool, now: datetime, apart: str) 
         return Verdict(one.level, headlines.of_place(len(wrong), words, apart), one.job.name)
     known = [age for one in found if (age := one.behind(now)) is not None]
     if not known:
-        return Verdict(Level.REST, f"{many(len(found), 'view')} last reported; no job of theirs is running")
+        return Verdict(Level.REST, f"{many(len(found), 'view')} last reported; no job of these views is running")
     busy = sum(one.level is Level.BUSY for one in found)
     building = f"{apart}{busy} of {len(found)} being built" if busy else ""
     oldest = "" if max(known) == 0 else f"{apart}the oldest is {span(max(known))} behind"
@@ -137,7 +137,7 @@ def verdict(found: list[SeenView], configured: bool, now: datetime, apart: str) 
 
 
 def _is(one: SeenView) -> str:
-    """Return the state that the fault of a view is about; "" if its state is not the problem."""
+    """Return the state that is the problem of a view; "" if its problem is not its state."""
     if one.fault is None or one.fault.rule == "view_differs":
         return ""
     late = one.view.state == ViewState.RUNNING.value
@@ -152,7 +152,7 @@ def view_lines(one: SeenView, now: datetime, short: bool = False) -> Lines:
         lines: Lines = [
             (
                 Level.REST,
-                labelled("Status", f"was {view.state} {at} ago; its job is not running, its rows do not change"),
+                labelled("Status", f"was {view.state} {at} ago; its job is not running, so its rows do not change"),
             ),
             *listed("Action", [with_keys(f"`slotkeeper jobs start {typed(one.job.name)}` continues from there")]),
         ]

@@ -170,7 +170,7 @@ def delay_now(delay: float | None, age: float, current: bool) -> float | None:
 
 
 def _channel(view: JobStatus | None, spec: JobSpec | None) -> tuple[SyncChannel, ...]:
-    """Return the tables of the last report, which are those of its run, or else the configured ones."""
+    """Return the tables of the last report, which are those of its run; without a report, the configured tables."""
     report = view.report if view is not None else None
     pairs = [(one.source_table, one.target) for one in report.tables] if report is not None else []
     pairs += [(one.source_table, one.target) for one in report.lanes] if report is not None else []

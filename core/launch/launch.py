@@ -85,7 +85,7 @@ class Launch:
         return replace(found, command=()) if usual else found
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
-        return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
+        return [*(self.command or (*PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
 def spawn_supervisor(

@@ -103,7 +103,7 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
             rows = [(number, LOOPBACK, port) for number, port in enumerate(self._tables.be_ports, 10_002)]
             return list(rows), ["BackendId", "Host", "HttpPort"]
         if _ALTERS.match(sql):
-            return [], ["JobId", "TableName", "CreateTime", "State"]  # each change is a light one, done at once
+            return [], ["JobId", "TableName", "CreateTime", "State"]  # light schema changes: finished at once
         if found := _THERE.match(sql):
             return [(1,)] if self._tables.find(found[1], found[2]) else [], ["1"]
         try:

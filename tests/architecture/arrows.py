@@ -13,7 +13,7 @@ Arrows = Mapping[str, set[str]]
 
 
 def arrows(root: Path) -> Arrows:
-    """Slotkeeper's modules, each with the modules that it names."""
+    """Return Slotkeeper's modules, each with the modules that it names."""
     modules = {module(path, root): path for path in sources(root, *PACKAGES)}
     return {name: set(_named(path, modules)) - {name} for name, path in modules.items()}
 
@@ -27,7 +27,7 @@ def circle(found: Arrows) -> list[str]:
 
 
 def upwards(found: Arrows, package: str, rooms: Sequence[str]) -> list[str]:
-    """A package's imports from a subpackage into one above it; `rooms` lists the subpackages, the lowest first."""
+    """Return a package's imports from a subpackage into a higher one; `rooms` lists the subpackages from the lowest."""
     height = {f"slotkeeper.{package}.{room}": place for place, room in enumerate(rooms)}
 
     def room(name: str) -> int | None:
@@ -54,6 +54,6 @@ def _named(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _module(said: str, modules: Mapping[str, Path]) -> str:
-    """The module that a text names, or the module of a name in it; "" if it is not one of Slotkeeper's."""
+    """Return the module that a text names, or the module of a name in it; "" if it is not one of Slotkeeper's."""
     holder = said.rpartition(".")[0]
     return said if said in modules else holder if holder in modules else ""

@@ -12,7 +12,7 @@ _RUN = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports
 
 
 def exists(root: Path, module: str) -> bool:
-    """Whether a module is there; modules that are not ours always count as there."""
+    """Whether a module exists; modules outside Slotkeeper always count as existing."""
     if module.split(".")[0] != "slotkeeper":
         return True
     path = root.joinpath(*module.split("."))
@@ -42,7 +42,7 @@ def contracts(root: Path, config: Path) -> list[str]:
 
 
 def broken(root: Path, config: Path) -> str:
-    """What import-linter says about the checkout; empty where every contract is kept."""
+    """Return import-linter's report about the checkout; empty if every contract is met."""
     contracts(root, config)
     ran = python(_RUN.format(str(config)), root)
     return "" if ran.returncode == 0 else ran.stdout + ran.stderr

@@ -14,7 +14,7 @@ FORBIDDEN = ("util", "common", "helper", "manager", "handler", "data", "info", "
 
 
 def too_long(text: str, lines: int = FILE_LINES) -> list[str]:
-    """The file, if it is over its budget, and each function that is over its own."""
+    """Return the file if it exceeds its limit, and each function that exceeds its own."""
     length = text.count("\n")
     found = [f"{length} lines, at most {lines}"] if length > lines else []
     for node in tree(text):
@@ -26,13 +26,13 @@ def too_long(text: str, lines: int = FILE_LINES) -> list[str]:
 
 
 def badly_named(module: str, text: str) -> list[str]:
-    """Modules and classes whose name contains a meaningless word."""
+    """Return the modules and classes whose name contains a meaningless word."""
     classes = [node.name for node in tree(text) if isinstance(node, ast.ClassDef)]
     return [name for name in (module, *classes) if any(_is_forbidden(word) for word in words(name))]
 
 
 def words(name: str) -> Iterator[str]:
-    """The words of a name in either spelling, in lower case.
+    """Return the words of a name in either style, in lower case.
 
     >>> list(words("slot_admin")), list(words("HTTPDataSource"))
     (['slot', 'admin'], ['http', 'data', 'source'])

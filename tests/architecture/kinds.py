@@ -1,6 +1,6 @@
-"""Places in code that name a kind of server: its name, package, driver, functions, or one of its error codes.
+"""Finds places in code that name a kind of server: its name, package, driver, functions, or one of its error codes.
 
-Docstrings and comments are allowed to: the source of a rule is cited next to the rule.
+Docstrings and comments are exempt, because the source of a rule is cited next to the rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PACKAGES = ("slotkeeper.core.sources.", "slotkeeper.core.sinks.", "psycopg2", "p
 REGISTRIES = ("slotkeeper.core.sources.registry", "slotkeeper.core.sinks.registry")
 CALLS = re.compile(r"\b(pgxc?_[a-z_]+|hg_[a-z_]+|gs_[a-z_]+)\b")
 CODE = re.compile(r"[0-9][0-9A-Z]{4}")
-"""An SQLSTATE; one that is all digits counts only if it is a text by itself, as otherwise it is a number."""
+"""An SQLSTATE; one of digits only counts only as a complete string, because otherwise it is a number."""
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:

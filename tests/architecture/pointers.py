@@ -20,8 +20,7 @@ def docstrings(text: str) -> str:
 
 
 def leading_nowhere(path: Path, root: Path) -> list[str]:
-    """Names in a file's docstrings that do not exist: files next to it or below one of its folders, modules, names in
-    modules."""
+    """Return the names in a file's docstrings that do not exist: files, modules, names in modules."""
     said = docstrings(path.read_text("utf-8"))
     above = [folder for folder in path.parents if folder == root or root in folder.parents]
     files = [name for name in _FILE.findall(said) if not any((folder / name).exists() for folder in above)]

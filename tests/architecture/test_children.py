@@ -1,4 +1,4 @@
-"""Every child process is started with an explicit environment: the part that it inherits holds no secret."""
+"""Every child process is started with an explicit environment, which contains no secret."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_no_child_imports_what_somebody_left_in_the_current_folder() -> None:
         for path in sources(ROOT, *PACKAGES)
         if (lines := list(from_here(path.read_text("utf-8"))))
     }
-    assert not found, "in /tmp anybody may have left a folder named console: give -P behind sys.executable"
+    assert not found, "another user may have left a folder named console in /tmp: pass -P after sys.executable"
 
 
 @pytest.mark.parametrize("text", ["[sys.executable, '-m', 'console']", "(sys.executable,)", "f(['a', sys.executable])"])

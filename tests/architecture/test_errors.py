@@ -1,4 +1,4 @@
-"""Errors cross processes: every class survives pickling with all that it says."""
+"""Errors cross processes: every class survives pickling with all of its content."""
 
 from __future__ import annotations
 

@@ -13,16 +13,16 @@ from slotkeeper.core.config import load
 from tests.architecture.checkout import PACKAGES, ROOT, committed
 
 HOST_PATHS = re.compile(r"(?<![\w.$}/])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*|opt/(?:wheels|pypi))(?:/|-|\b)")
-"""Folders of one machine; common ones (/usr/lib/jvm, /tmp) may be named."""
+"""Folders of one host; common folders (/usr/lib/jvm, /tmp) are allowed."""
 REGISTRIES = re.compile(
     r"https?://[^\s\"'<>]*(?:artifactory|nexus|/simple\b|devpi|pypi\.[a-z]+\.|proxy\.golang|registry\.)", re.IGNORECASE
 )
 EXAMPLES = {"tests/architecture/test_files.py"}
-"""Files that have to name such things."""
+"""Files that have to name such folders and hosts."""
 
 
 def named(text: str) -> list[str]:
-    """Host paths and registry hosts that the text names."""
+    """Return the host paths and registry hosts that the text names."""
     return [found[0] for pattern in (HOST_PATHS, REGISTRIES) for found in pattern.finditer(text)]
 
 
@@ -76,7 +76,9 @@ def test_make_installs_nothing_without_a_hash_but_this_checkout() -> None:
     installs = re.findall(r'"\$\$@" (.+?) \|\|', text)
     unhashed = [line for line in installs if not line.startswith("--require-hashes ")]
     assert (unhashed, len(installs)) == (["--no-deps --no-build-isolation -e ."], 4)
-    assert len(re.findall(r"pip install", text)) == 4, "uv and pip run the same steps, three for .venv and one to fuzz"
+    assert len(re.findall(r"pip install", text)) == 4, (
+        "uv and pip run the same steps: three for .venv and one for fuzzing"
+    )
 
 
 def test_the_example_configuration_is_accepted(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
 
 
 def test_what_reads_a_configuration_names_none_either() -> None:
-    """They use its traits; keys of its own parameters are in `keys_source`."""
+    """It uses their traits; keys of a kind's own parameters are in `keys_source`."""
     readers = ("build", "check", "load", "model", "secrets", "tls")
     found = {name: kinds((ROOT / "core" / "config" / f"{name}.py").read_text("utf-8")) for name in readers}
     found |= {

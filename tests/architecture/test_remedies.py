@@ -1,4 +1,4 @@
-"""A command to type is in backquotes in every text that names a Slotkeeper command, so that it can be parsed."""
+"""A command to type is in backquotes in every text that names it, so that it can be parsed."""
 
 from __future__ import annotations
 

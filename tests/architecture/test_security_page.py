@@ -1,4 +1,4 @@
-"""The tests that the page on security names exist: without its test, a threat would not be guarded against."""
+"""The tests that the page on security names exist: without its test, a protection could be lost unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a source is small: what a new kind has to implement is counted."""
+"""The interface of a source stays small: the methods that a new kind has to implement are counted."""
 
 from __future__ import annotations
 

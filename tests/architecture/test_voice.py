@@ -1,4 +1,4 @@
-"""One voice: texts name the actor and use the field's terms; the number of other phrases may only fall."""
+"""One voice: texts name the actor and use the field's terms; the number of other phrases can only decrease."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
-MOST_IN_CODE = {"core/sinks": 6, "tests": 2}  # migrations, and stores of earlier versions: neither may change
-"""The number in each package when it was last lowered: new texts add none, and a rewrite lowers the number."""
+MOST_IN_CODE = {"core/sinks": 6, "tests": 2}  # migrations, and stores of earlier versions: neither can change
+"""The maximum per package: new texts must not add phrases, and a rewrite lowers the number."""
 
 
 def package(name: str) -> str:
-    """The package of a file of ours: `core/sinks`, `console/tui`, `demo`, `tests`."""
+    """The package of a file of this project: `core/sinks`, `console/tui`, `demo`, `tests`."""
     parts = name.split("/")
     return "/".join(parts[:2]) if parts[0] in {"core", "console"} and len(parts) > 2 else parts[0]
 

@@ -55,7 +55,7 @@ Python in the sources; its C code is not counted. The rate of a copy (ADR 95) is
 engine and a command of 60. Many tables into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR
 91) are 120 lines of the configuration, 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring.
 The shared reader of a MySQL job (ADR 87) is 600 lines of the sources, and 150 for statuses of many tables, checks of
-idle ones and another replica with its server_id. `import` (ADR 96) is a package of its own and a command of 190
+idle ones and another replica with its server_id. `import` (ADR 96) is a separate package and a command of 190
 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850 of the sinks, 250 of the engine, 190 of commands, 100
 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 850 lines of the MySQL
 source, 200 of the engine and 170 of the domain. Rights of accounts and a second account's approval (ADR 100) are 180

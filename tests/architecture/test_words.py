@@ -1,4 +1,4 @@
-"""One word, one meaning: no name, key, column or screen uses a word that only this project used."""
+"""One word, one meaning: no name, key, column or screen uses a word that only this project used for a common term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of the code: lines, files, functions and helpers, counted per package; pure but for reading the files."""
+"""The size of the code: lines, files, functions and helpers, counted per package; pure except for reading the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.architecture.checkout import tree
 SMALL = 70
 """A file with fewer lines is small, unless it is an `__init__.py`."""
 SHORT = 7
-"""Lines of a helper that its one call could hold, with its `def`."""
+"""Lines of a helper, with its `def`, that its only caller could contain instead."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Weight:
 
 
 def weights(root: Path, packages: Iterable[str]) -> dict[str, Weight]:
-    """The weight of each package (`core/engine`) below the folders, with what lies beside the packages as `core`."""
+    """Return the weight of each package (`core/engine`) below the folders; files outside packages count as `core`."""
     found: dict[str, Weight] = {}
     for top in packages:
         for path in sorted((root / top).rglob("*")):

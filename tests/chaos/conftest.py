@@ -14,7 +14,7 @@ from tests.support.scenes import make_world as make_world
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """No test reads or writes the user's own cache; the archive is made once and then used."""
+    """Keep tests away from the user's own cache; the archive is made once and then reused."""
     patch = pytest.MonkeyPatch()
     folder = tmp_path_factory.mktemp("cache")
     patch.setenv("XDG_CACHE_HOME", str(folder))

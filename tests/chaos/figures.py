@@ -40,7 +40,7 @@ class Figure:
 
 
 def let_pass(seconds: float) -> None:
-    """Let the job work for a while: these figures are per minute."""
+    """Let the job work for a while, because these figures are per minute."""
     threading.Event().wait(seconds)
 
 
@@ -48,7 +48,7 @@ def let_pass(seconds: float) -> None:
 
 
 def many_writers(product: Product, seconds: float = 60.0) -> list[Figure]:
-    """Eight writers with random commit delays; the progress rows count the same events as the ledger."""
+    """Eight writers with random commit delays: the progress rows count the same events as the ledger."""
     job = product.job("many").start()
     job.wait_state(JobState.RUNNING)
     mix = Mix(rows=product.rows, delay=0.5, longest_delay_s=0.05)
@@ -110,7 +110,7 @@ class Peaks(threading.Thread):
 
 
 def huge_transaction(product: Product, small: int = 20_000, huge: int = 2_000_000) -> list[Figure]:
-    """The same job mirrors a transaction of 20,000 rows, then one of 2,000,000; its memory does not grow with them."""
+    """The same job mirrors transactions of 20,000 and of 2,000,000 rows; its memory does not grow with the size."""
     job = product.job("huge").start()
     job.wait_state(JobState.RUNNING)
     _, before = _mirrored(product, job, small, workload.HUGE_FIRST)
@@ -162,7 +162,7 @@ class TimedMarker(Marker):
         self.seen: list[tuple[int, float, float]] = []
 
     def unseen(self) -> list[int]:
-        """The newest: the oldest belong to the hanging DN, and would crowd out all others."""
+        """Return the newest: the oldest belong to the hanging DN, and would displace all others."""
         with self._lock:
             return list(self._unseen)[-ASKED_AT_ONCE:]
 
@@ -266,7 +266,7 @@ def _other_lanes(product: Product, marker: TimedMarker, hung: str) -> list[tuple
 
 
 def _obeyed(command: Callable[[float], float]) -> float | None:
-    """The seconds until a command took effect; None if it did not within a minute."""
+    """Return the seconds until a command took effect; None if it did not within a minute."""
     try:
         return command(60)
     except Exception as error:

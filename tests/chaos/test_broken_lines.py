@@ -1,4 +1,4 @@
-"""Commands and the console before working servers with a cut, slow, half-open or silent connection, at any time."""
+"""Commands and the console with servers behind a connection that is cut, slow, half-open or silent at any time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTERRUPTED = 130
 CTRL_C_WITHIN = 1.0
 """Seconds, plus twice the time of an interpreter that only waits."""
 QUESTION = b"SELECT"
-"""In what is sent once a login and its settings are through."""
+"""Part of the first message after a login and its settings."""
 FROM_LOGIN, FROM_QUESTION = "the login", "the first question"
 BROKEN = [
     (line, since) for line in (Line.CUT, Line.HALF_OPEN, Line.BLACK_HOLE) for since in (FROM_LOGIN, FROM_QUESTION)
@@ -47,7 +47,7 @@ class Lines:
     both: tuple[Proxy, Proxy]
 
     def become(self, line: Line, since: str) -> None:
-        """Break the connections now, or as soon as something is asked."""
+        """Break the connections now, or as soon as a server is queried."""
         for one in self.both:
             one.set(Line.THROUGH)
             one.on_sent = lambda data: None
@@ -115,7 +115,7 @@ def over(mirror: Mirror, line: Line, since: str, name: str, folder: Path) -> Fou
 
 
 def after_ctrl_c(mirror: Mirror, line: Line, since: str, name: str, folder: Path) -> float | None:
-    """Seconds from Ctrl-C to the command's end; None if it had ended before it asked a server."""
+    """Return the seconds from Ctrl-C to the command's end; None if it ended before it queried a server."""
     with lines(mirror, folder) as place:
         place.become(line, since)
         command = begun(place.config, COMMANDS[name])

@@ -1,4 +1,4 @@
-"""A column that is added to a large source table under writes: the target is altered, and no reader waits long."""
+"""A column is added to a large source table under writes: the target is altered, and no reader waits long."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ WRITE = os.environ.get("SLOTKEEPER_CHAOS_WRITE", "60s")
 SOMEBODY = pwd.getpwnam("nobody").pw_uid
 """An ordinary user. initdb looks up the name of the user that runs it (PostgreSQL, "initdb")."""
 LIMIT_SECONDS = 3_600.0
-"""No run takes this long: a run that hangs fails at this limit, and not at one of the demo's own."""
+"""No run takes this long: a run that hangs fails at this limit, not at a limit of the demo."""
 LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10_000_000): pass"
 
 ONE_PORT = ["unshare", "--net", "sh", "-c"]

@@ -1,4 +1,4 @@
-"""The first line names the current culprit and its own action: single incidents, and two at once.
+"""The first line names the current culprit and its own action, for single incidents and for two at once.
 
 The expected results are written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
 without Spark; the judgement is sampled once a second from the scene's start until its fix, and its actions are carried
@@ -44,7 +44,7 @@ def page() -> Page:
 
 
 def merged(scene: Scene) -> Incident:
-    """The setup that the world of a scene needs from its start."""
+    """Return the setup that the world of a scene needs from its start."""
     incidents = [named(name) for name in scene.names]
     options = {key: value for one in incidents for key, value in one.options.items()}
     return replace(incidents[0], options=options, small_disk=any(one.small_disk for one in incidents))
@@ -57,7 +57,7 @@ class Stage:
         self.scene, self.made, self.sampling = scene, made, sampling
         self.tally = Tally()
         self.passed = False
-        """Whether the last fault was named and can end before its first sample that counts."""
+        """Whether the last fault was named, and can end before the first sample that counts."""
         self.acts = {name: manual_acts(named(name), made) for name in scene.names}
 
     def play(self) -> None:
@@ -89,7 +89,7 @@ class Stage:
         self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
 
     def colleague(self, words: str) -> bool:
-        """Carries out the manual action of the fault that asks for it; the incident's record has it."""
+        """Carries out the manual action of a fault, as in the incident's record."""
         said = [one for one in self.sampling.samples[-1].faults if words in one.do]
         mine = [name for name in self.scene.names if any(map(SINGLES[name].is_of, said))]
         return self._does([name for name in mine or self.scene.names if name != NOT_TO_BE_HAD])
@@ -138,7 +138,7 @@ def played(make_world: MakeWorld, page: Page) -> Played:
             scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page, passed=stage.passed
         )
         assert not wrong, "\n".join(wrong)
-        assert agrees, "`status --json` says something else"
+        assert agrees, "`status --json` differs"
 
     return play_it
 

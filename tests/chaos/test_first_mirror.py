@@ -1,4 +1,4 @@
-"""A new user's path: from the welcome screen to a running mirror of their own, against a demo's servers."""
+"""A new user's path: from the welcome screen to a first running mirror, against a demo's servers."""
 
 from __future__ import annotations
 

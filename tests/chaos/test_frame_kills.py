@@ -1,4 +1,4 @@
-"""Thirty kills of a Spark that streams a changelog into files: every change once, the slot at the commit log's end."""
+"""Thirty kills of a Spark query that streams a changelog into files: each change once, the slot at the commit log's end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Driver:
             self.started = subprocess.Popen(program, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
 
     def pythons(self) -> list[psutil.Process]:
-        """The Pythons below its JVM: the source's own, and those of tasks."""
+        """The Python processes below its JVM: the source's own, and those of tasks."""
         with suppress(psutil.NoSuchProcess):
             below = psutil.Process(self.started.pid).children(recursive=True)
             return [one for one in below if "python" in one.name()]
@@ -55,7 +55,7 @@ class Driver:
     def kill_all(self) -> None:
         below = psutil.Process(self.started.pid).children(recursive=True)
         os.killpg(self.started.pid, signal.SIGKILL)
-        for one in below:  # Pythons of tasks have a group of their own
+        for one in below:  # Python processes of tasks have a separate group
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         self.started.wait()

@@ -145,7 +145,7 @@ def _audits(host: Host, reason: str) -> int:
 
 
 def _of(way: Way, host: Host) -> tuple[Callable[[], object], Callable[[], object]]:
-    """What is done to the owner, and its repair."""
+    """Return what happens to the owner, and its repair."""
     if way == "killed":
         return host.kill, host.serve
     if way == "frozen":

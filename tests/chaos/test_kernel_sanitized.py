@@ -1,4 +1,4 @@
-"""The kernel for MySQL's rows reads and writes only its own memory, also with damaged events (ADR 90)."""
+"""The kernel for MySQL's rows reads and writes only its own memory, even with damaged events (ADR 90)."""
 
 from __future__ import annotations
 

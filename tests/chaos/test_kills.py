@@ -1,5 +1,4 @@
-"""Every kind of kill, in the copy, in the stream and while idle: the job recovers by itself and nothing is lost.
-Every second the reported state is compared with that of the progress rows.
+"""Every kind of kill, in the copy, in the stream and while idle: the job recovers automatically, and nothing is lost.
 
 In mid-stream a burst makes steps that try the optimistic path first; the second run turns that path off.
 `test_kills_of_steps.py` counts both paths.

@@ -51,12 +51,13 @@ from tests.support.tls_lines import mysql_tls_front as mysql_front
 
 FAULTS = tuple(line for line in Line if line is not Line.THROUGH)
 SILENT = (Line.CUT, Line.HALF_OPEN, Line.BLACK_HOLE, Line.RESET, Line.REFUSED)
-"""Nothing can be done over such a connection: a job that uses it has to say so. Over a slow or a corrupt one it
-continues.
+"""No query gets through such a connection, so a job that uses it has to report this.
+
+Over a slow or corrupt one, it continues.
 """
 SAID_WITHIN = 10.0
 FINE = ("RUNNING", "CATCHING UP")
-"""States that need no reason. CATCHING UP explains itself: the job applies, and is behind."""
+"""States that need no reason. CATCHING UP is its own reason: the job applies changes and is behind."""
 EVERY = 1.0
 
 
@@ -85,7 +86,7 @@ class FaultyLine(Wire):
         self.set(line)
 
     def recover(self, cut: bool) -> Bad:
-        """Carry again; returns the earlier fault."""
+        """Pass data again; return the earlier fault."""
         bad, self.bad = self.bad, None
         assert bad is not None
         bad.ended = time.monotonic()
@@ -166,7 +167,7 @@ HELD = (1.0, 25.0)
 SHOWN_WITHIN = 5.0
 WRITERS, PAUSE = 3, 0.05
 RATE = 100.0
-"""Transactions a second at the stand-in for DWS."""
+"""Transactions per second at the stand-in for DWS."""
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECONDS) + OVER)]
 
@@ -176,11 +177,11 @@ class Job(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The job's name."""
 
     @property
     def config(self) -> Path:
-        """Its configuration."""
+        """The job's configuration."""
 
     def start(self) -> None:
         """Start it, with quiet writers, until it has copied."""

@@ -40,7 +40,7 @@ class Writing:
         self.rows: dict[int, int] = {}
 
     def write(self, kill: bool = False) -> None:
-        """One transaction; in the middle of it the connections of all readers are cut if `kill`."""
+        """Run one transaction; if `kill`, cut the connections of all readers in the middle of it."""
         pair, keys = self.pair, sorted({self.chance.randrange(KEYS) for _ in range(8)})
         pair.run("BEGIN")
         for key in keys:

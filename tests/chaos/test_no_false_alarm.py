@@ -1,4 +1,4 @@
-"""A healthy job with idle times, bursts, pauses and short-lived consoles: only events of the test are reported.
+"""A healthy job with idle times, bursts, pauses and consoles: only events that the test causes are reported.
 
 `SLOTKEEPER_HEALTHY_MINUTES` sets the duration (default: an hour). The job's tasks run in threads; the page of a run is
 written to reports/no-false-alarm-<date>.md.

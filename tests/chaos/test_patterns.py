@@ -1,4 +1,4 @@
-"""Two hundred tables of MariaDB by one block: new tables beside the others, kills of the driver, dropped tables."""
+"""Two hundred tables of MariaDB in one block: tables are added and dropped while the driver is killed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_new_tables_are_mirrored_within_a_minute_and_kills_lose_nothing(
             assert taken < WITHIN
         for number in range(KILLS):
             create(pair, f"killed{number}")
-            moment = time.monotonic() + chance.random() * 22  # of the wait for a list, or of the start
+            moment = time.monotonic() + chance.random() * 22  # in the wait for a list, or in the start
             until(partial(passed, moment), 60, "the moment of the kill")
             job.kill_driver()
             pair.run(*(f"UPDATE ods.{name} SET v = v + 1 WHERE id = 1" for name in chance.sample(names, 20)))

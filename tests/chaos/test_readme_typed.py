@@ -30,13 +30,13 @@ ELSEWHERE = {
 
 
 def printed() -> list[str]:
-    """The commands of the README's blocks, without their comments."""
+    """Return the commands in the README's blocks, without their comments."""
     blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return [re.sub(r" {3,}.*", "", line) for line in "".join(blocks).splitlines()]
 
 
 def typed(command: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A command typed in the checkout, `slotkeeper` being this one's."""
+    """Return a command as typed in the checkout, with this checkout's `slotkeeper`."""
     words = shlex.split(command)
     words = [sys.executable, "-m", "slotkeeper.console", *words[1:]] if words[0] == "slotkeeper" else words
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, env=env, timeout=1_200)

@@ -1,4 +1,4 @@
-"""Each remedy that the console prints fixes its fault when a reader of the screen alone follows it word for word.
+"""Each remedy on the screen fixes its fault if a user follows it word for word and reads nothing else.
 
 The eleven faults of `test_told_in_time` and all incidents run over a real job, with the console in a terminal of 80x24:
 --config names its configuration for the eleven, $SLOTKEEPER_CONFIG for the incidents. The record's step performs a
@@ -118,7 +118,7 @@ class OnCall(Hands):
     home: Path
 
     def until_calm(self) -> Walk:
-        """Read, act, and check again, until the Overview counts no fault; AssertionError if that does not happen."""
+        """Read, act and check again until the Overview counts no fault; raise AssertionError if it never does."""
         began = time.monotonic()
         for _ in range(ROUNDS):
             if self._calm():
@@ -179,7 +179,7 @@ class OnCall(Hands):
         return [lines[place] for place in sorted(lines)], sorted(lines) == list(range(1, number + 1))
 
     def _into_panel(self, where: str) -> None:
-        """Press `Tab`; if the panel had the focus already, press it once more."""
+        """Press `Tab`; if the panel already had the focus, press `Tab` again."""
         for _ in range(2):
             self._press("\t")
             self.terminal.send("g")
@@ -190,7 +190,7 @@ class OnCall(Hands):
         self._press("g")
 
     def _until_title(self, words: str) -> None:
-        """Wait until the panel's title says so and nothing more is drawn."""
+        """Wait until the panel's title shows the text and drawing has ended."""
         end = time.monotonic() + 5.0
         while words not in self._panel_now()[0] and time.monotonic() < end:
             self.terminal.read(0.2)
@@ -217,7 +217,7 @@ class OnCall(Hands):
         self.terminal.quiet()
 
     def _until_another(self, remedy: str) -> None:
-        """Wait until another fault is the worst, or none is left."""
+        """Wait until another fault is the worst, or no fault remains."""
         end = time.monotonic() + STILL
         while time.monotonic() < end:
             if self._calm() or self.read() != remedy:
@@ -328,7 +328,7 @@ def test_a_faults_remedy_cures_it(row: Row, watched: Watched, page: Page, tmp_pa
 def test_an_incidents_remedy_cures_it(incident: Incident, make_world: MakeWorld, tmp_path: Path, page: Page) -> None:
     with make_world(incident) as made:
         alerts_soon(made)
-        named = {CONFIG_VARIABLE: str(made.config)}  # and not by --config, as in the rows above
+        named = {CONFIG_VARIABLE: str(made.config)}  # not with --config, which the rows above use
         with Terminal([sys.executable, "-m", "slotkeeper.console.__main__", "--ascii"], env=named) as terminal:
             terminal.shows(CALM)
             play.make(made, incident)

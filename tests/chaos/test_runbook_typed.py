@@ -136,7 +136,7 @@ def test_each_command_of_the_page_is_typed_here_or_in_an_incident() -> None:
     here = {step.text for step in (*ONE_TABLE, *TWO_TABLES) if isinstance(step, Command)}
     known = {*of_incidents, *here, *NAMED_ONLY}
     assert [command for command in printed() if command not in known] == []
-    assert here <= set(printed()), "what is typed here is what the page prints"
+    assert here <= set(printed()), "the commands typed here are those on the page"
 
 
 def typed(made: World, steps: tuple[Command | Act, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Every command that asks a server, before every bad server: it ends within its limit, and at Ctrl-C at once."""
+"""Every command that queries a server, with every bad server: it ends within its limit, and immediately at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page() -> Iterator[Page]:
 
 
 def in_its_time(mode: Mode, name: str, folder: Path) -> tuple[int, float, str, bool]:
-    """A command's exit code, its seconds, its first line about a server, and whether it printed a secret."""
+    """Return a command's exit code, its seconds, its first line about a server, and whether it printed a secret."""
     folder.mkdir()
     with opened(mode, folder) as place:
         began = time.monotonic()
@@ -50,7 +50,7 @@ def in_its_time(mode: Mode, name: str, folder: Path) -> tuple[int, float, str, b
 
 
 def after_ctrl_c(mode: Mode, name: str, folder: Path) -> float | None:
-    """Seconds that a command took to end after Ctrl-C; None if it had ended before it asked a server."""
+    """Return the seconds that a command took to end after Ctrl-C; None if it ended before it queried a server."""
     folder.mkdir()
     with opened(mode, folder) as place:
         command = place.begin(COMMANDS[name])
@@ -65,7 +65,7 @@ def after_ctrl_c(mode: Mode, name: str, folder: Path) -> float | None:
 
 
 def asked(place: Place, over: object) -> bool:
-    """Wait until either server is asked; False if the command ends first."""
+    """Wait until either server is queried; return False if the command ends first."""
     assert callable(over)
     while not (place.source.asked.wait(0.05) or place.sink.asked.is_set()):
         if over() is not None:

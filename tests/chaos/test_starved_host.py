@@ -1,6 +1,7 @@
 """A host with 20 busy loops for each CPU is named as the cause, and the sink is not.
 
-A real job (tasks in threads) over real servers on this host, judged as `status` does, from the start of the load on.
+A real job (tasks in threads) over real servers on this host; its faults are evaluated as by `status`, from the start of
+the load.
 """
 
 from __future__ import annotations

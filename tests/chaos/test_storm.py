@@ -4,8 +4,8 @@
     SLOTKEEPER_CHAOS_SECONDS=120 make chaos ARGS="tests/chaos/test_storm.py -s -k local"     two minutes of one
 
 `SLOTKEEPER_CHAOS_ONLY=failover,reset` selects the acts whose name has one of these words, `SLOTKEEPER_TEST_SEED`
-repeats the order of a run. An act of `ALONE` needs a person afterwards, or takes time of its own; two of `PASSING` can
-happen at once; `settle` of the rig follows each act.
+repeats the order of a run. An act of `ALONE` needs a remedy afterwards, or runs alone; two acts of `PASSING` can run at
+once; `settle` of the rig follows each act.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def pause_table(rig: Rig, draw: random.Random) -> str:
 
 
 def _as_wanted(rig: Rig, table: str) -> None:
-    """Make sure that a table runs that a command has paused or stopped."""
+    """Make sure that a table runs after a command has paused or stopped it."""
 
     def state() -> str:
         return next((one.state for one in rig.tables() if one.source_table == table), "")
@@ -380,7 +380,7 @@ ALONE = (
 
 
 def two_at_once(runner: str) -> Act:
-    """Two different acts that need no remedy, a moment apart."""
+    """Run two different acts that need no remedy, a moment apart."""
 
     def act(rig: Rig, draw: random.Random) -> str:
         both = draw.sample(_of(runner, PASSING), 2)

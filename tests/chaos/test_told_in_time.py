@@ -35,7 +35,7 @@ TOLD_WITHIN = 5.0
 STAYS = 8.0
 """Seconds for which the fault has to stay reported: longer than the first pauses between two tries."""
 QUESTION = 2.0
-"""The limit of a question to a DN (docs/parameters.md); a hanging DN counts as late after it."""
+"""Time limit of a query to a DN (docs/parameters.md); after it, a hanging DN counts as late."""
 _numbers = count(1)
 
 
@@ -65,7 +65,7 @@ class Row:
     late: float = 0.0
     spark: bool = False
     by_itself: bool = False
-    """Whether the fault ends without an action; it is reported until then."""
+    """Whether the fault ends without an action; until then it is reported."""
 
 
 def _dn_hangs(watched: Watched) -> None:

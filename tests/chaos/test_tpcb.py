@@ -98,7 +98,7 @@ class Tpcb:
 
     @contextmanager
     def written(self) -> Iterator[subprocess.Popen[str]]:
-        """Run pgbench's own TPC-B transaction with all clients beside the block."""
+        """Run pgbench's own TPC-B transaction with all clients during the block."""
         load = self.load
         script = self.product.demo.folder / "tpcb.sql"
         script.write_text(_SCRIPT, encoding="utf-8")
@@ -162,7 +162,7 @@ class Tpcb:
 def _program() -> str:
     beside = find_binaries().program("pgbench")
     found = beside if Path(beside).exists() else shutil.which("pgbench")
-    assert found, "pgbench is not beside the server's programs, nor in PATH"
+    assert found, "pgbench is neither in the folder of the server's programs nor in PATH"
     return found
 
 
@@ -295,7 +295,7 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
     assert done.outcome == DONE, done.sentence
     steering.want(store, name, RESET, WantedState.RUN, again=True)
     killer.wait(lambda: _state(bench, RESET) == JobState.RUNNING.value, f"{RESET} to be RUNNING")
-    assert killer.arrived() > before, "the others went on meanwhile"
+    assert killer.arrived() > before, "the others continued meanwhile"
 
 
 def _state(bench: Tpcb, table: str) -> str:

@@ -1,4 +1,4 @@
-"""Views over many tiny rounds, over rounds beside writers, and in the demo: none is ever wrong."""
+"""Views over many tiny rounds, over rounds concurrent with writers, and in the demo: no view is ever wrong."""
 
 from __future__ import annotations
 

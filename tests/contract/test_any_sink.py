@@ -26,7 +26,7 @@ LOADED = 30
 
 @dataclass
 class Steps:
-    """A stopped job that has streamed: the rows of its lanes, and a source and a sink as a worker has them."""
+    """A stopped job that has streamed: the rows of its lanes, and a source and a sink as in a worker."""
 
     pair: Pair
     source: Source

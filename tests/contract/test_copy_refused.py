@@ -1,4 +1,4 @@
-"""After a source rejects a COPY, it is read by a cursor; after a COPY that fails in the middle, it is not."""
+"""A source that rejects COPY is read with a cursor; one whose COPY fails in the middle is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def source(warehouse: Warehouse) -> Iterator[DwsSource]:
 
 
 def read(source: DwsSource, out: io.BytesIO) -> int:
-    """The rows of the statement, read by COPY or else by a cursor."""
+    """Return the rows of the statement, read with COPY or, if that is rejected, with a cursor."""
 
     def statement(as_text: bool) -> pg.sql.Composable:
         return pg.sql.SQL("SELECT g FROM generate_series(1, 3000) g" if as_text else ROWS)
@@ -49,7 +49,7 @@ def test_what_came_before_a_copy_broke_is_not_read_again_by_a_cursor(
     with pytest.raises(SlotkeeperError, match="COPY is not supported here"):
         read(source, out)
     assert out.getvalue().splitlines() == [b"%d" % n for n in range(1, 2_000)]
-    assert source.copy_allowed, "the next try copies again"
+    assert source.copy_allowed, "the next attempt copies again"
 
 
 def test_a_copy_that_is_refused_before_its_first_row_is_read_by_a_cursor(

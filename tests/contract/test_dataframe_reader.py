@@ -1,4 +1,4 @@
-"""A changelog as batches, without Spark: equal to the ledger, registered after the commit log; named refusals.
+"""A changelog as batches, without Spark: equal to the ledger, registered after the commit log; refusals are named.
 
 `tests.support.frames.Program` makes the calls of Spark, which `tests/spark/test_source_calls.py` pins.
 """
@@ -70,7 +70,7 @@ def write(mirror: Mirror, *ids: int, value: str = "new") -> None:
 
 
 def points(offset: dict[str, Any]) -> dict[str, set[int]]:
-    """Both points of a slot whose reader is at an offset."""
+    """Return both points of a slot whose reader is at an offset."""
     return {name: {int(text.split("/")[0])} for name, text in offset["positions"].items()}
 
 
@@ -120,7 +120,7 @@ def committing(mirror: Mirror, statement: str) -> Iterator[None]:
 
 
 def late(mirror: Mirror, path: Path) -> list[int]:
-    """The program's rows of a transaction that becomes visible at the newest point after that point was read."""
+    """Return the program's rows of a transaction that becomes visible at the newest point after that point was read."""
     program = Program(path, start="latest", poll_interval="0ms")
     program.query.initial()
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'before' FROM generate_series(100, 199) n")
@@ -444,7 +444,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 
 
 def test_a_query_whose_process_is_killed_gives_its_slot_back_without_a_stop(mirror: Mirror, path: Path) -> None:
-    """Spark ends a source's process by SIGKILL; the next start would be rejected if the lease were still held."""
+    """Spark ends a source's process with SIGKILL; the next start would be rejected if the lease were still held."""
     words = [sys.executable, "-m", "tests.support.frames", str(path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as life:
         assert life.stdout is not None

@@ -38,7 +38,7 @@ def connection(doris: DorisStandin) -> Iterator[DorisConnection]:
 
 
 def named(doris: DorisStandin, connection: DorisConnection, names: list[str], kind: str = "STRING") -> DorisSink:
-    """A sink into a table with these columns after its key."""
+    """Return a sink into a table with these columns after its key."""
     columns = (tables.Column("id", "BIGINT", False), *(tables.Column(one, kind) for one in names))
     doris.tables.create(tables.Table("mart", "odd", columns, ("id",)))
     identity = TableIdentity(1, (Column("id", "bigint", True), *(Column(one, "text") for one in names)), ("id",), "s")

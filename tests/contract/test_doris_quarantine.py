@@ -91,7 +91,9 @@ def test_bad_rows_of_a_copy_and_of_the_stream_are_held_and_replayed(pair: DorisP
     (still,) = replay(pair.mirror.job, folder, [entries(pair)[0].id], "too early")
     assert (still.state, still.sqlstate) == (EntryState.QUARANTINED, "22P02")
     compared = verify.verify(pair.mirror.job, True, lambda left, right: None)
-    assert (compared.equal, compared.quarantined.count) == (True, 1), "equal but for it: verify ends with 4"
+    assert (compared.equal, compared.quarantined.count) == (True, 1), (
+        "equal except for this row, so verify exits with 4"
+    )
     cure(pair)
     (done,) = replay(pair.mirror.job, folder, [entries(pair)[0].id], "it is wide now")
     assert done.state is EntryState.REPLAYED

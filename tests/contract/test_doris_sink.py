@@ -93,7 +93,7 @@ def test_outcomes_of_loads_that_are_not_there_to_be_committed(doris: DorisStandi
     assert sink.commit("a", load) is Outcome.UNKNOWN
     again = sink.send(BATCH, "a")
     assert sink.commit("a", again) is Outcome.COMMITTED
-    assert sink.commit("a", load) is Outcome.COMMITTED, "its label is committed, by whatever load"
+    assert sink.commit("a", load) is Outcome.COMMITTED, "a load with its label is committed"
 
 
 def test_a_load_of_fewer_rows_is_aborted(doris: DorisStandin, sink: DorisSink) -> None:

@@ -33,7 +33,7 @@ def read_all(surface: Surface) -> None:
 
 
 def homes(surface: Surface, first: int, last: int) -> dict[int, int]:
-    """Node id by key, of the table and of the binlog."""
+    """Return the node id by key, of the table and of the binlog."""
     rows = surface.rows(f"SELECT t.id, t.xc_node_id FROM {TABLE} t WHERE id BETWEEN {first} AND {last}")
     return dict(rows)
 

@@ -62,7 +62,7 @@ def test_sessions_of_two_coordinators_do_not_see_each_other(warehouse: Warehouse
 
 
 def asked(warehouse: Warehouse) -> ProbeFinding:
-    """The probe's result about other coordinators, on its own scratch table."""
+    """Return the probe's result about other coordinators, on its own scratch table."""
     password = warehouse.etl_password_file.read_text("utf-8").strip()
 
     def opened() -> DwsSession:

@@ -1,4 +1,4 @@
-"""Databases of DWS: in Oracle mode they would store empty texts as NULL, in Teradata mode they can cut long texts."""
+"""Databases of DWS: in Oracle mode they would store empty texts as NULL, and in Teradata mode truncate long texts."""
 
 from __future__ import annotations
 

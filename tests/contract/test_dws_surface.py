@@ -1,6 +1,6 @@
 """The contract of the documented binlog calls with default switches; `test_dws_switches.py` covers the switches.
 
-These tests ask the stand-in, never a real DWS cluster. `demo/standin` marks the behaviour that is documented only
+These tests query the stand-in, never a real DWS cluster. `demo/standin` marks the behaviour that is documented only
 by example.
 """
 
@@ -285,7 +285,7 @@ def test_latest_waits_for_a_writer_that_has_its_point_but_is_not_visible(source:
     slow = source.connect(autocommit=False)
     with slow.cursor() as cursor:
         cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is assigned, it has not committed yet
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is assigned, but it is not committed yet
     before = surface.read_status(TABLE, "slot1")["dn_1"].latest
     run(source, f"INSERT INTO {TABLE} VALUES (2, 1, 1)")
     assert surface.read_status(TABLE, "slot1")["dn_1"].latest == before

@@ -1,7 +1,7 @@
 """Each switch of the stand-in and each temporary control; the default switches are in `test_dws_surface.py`.
 
-`doctor --probe` must report the effect of each switch. The battery of questions that runs here also runs against a
-real cluster, so a switch that it does not report, or reports wrongly, fails here first.
+`doctor --probe` must report the effect of each switch. The same questions are put to a real cluster, so an effect that
+the probe does not report, or reports wrongly, fails here first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = {
     **{f"seed {seed}": drawn(seed) for seed in SEEDS},
 }
 NOT_HERE = {"generate_binlog_off"}
-"""Documented, but not asked of the stand-in, whose setting for it has another name."""
+"""Documented questions that are not put to the stand-in, because its setting has another name."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """How the stand-in treats tables: names of columns, concurrent drops, child tables; it sends no notices.
 
-A partition is not a table of its own in DWS ("CREATE TABLE PARTITION"), so a row written into a partition is a
+A partition is not a separate table in DWS ("CREATE TABLE PARTITION"), so a row written into a partition is a
 change of the table.
 """
 

@@ -144,6 +144,6 @@ def test_values_arrive_as_they_were_and_are_converted_where_the_ends_differ(
     if word is None:
         assert converted == {}
     else:
-        # a step whose outcome came late is executed again
+        # a step whose outcome arrived late is executed again
         assert set(converted) == {word}
         assert converted[word] >= copied + events

@@ -1,5 +1,5 @@
 """Each statement that moves a lane's row matches only the row that its caller has read: its epoch, its position, its
-state and its decided range. One of them changed by another session is enough, and nothing is written.
+state and its decided range. If another session has changed one of them, nothing is written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DATABASE = "fences"
 
 @dataclass
 class Fences:
-    """The store's statements over one row, which is set again for each try."""
+    """The store's statements over one row, which is restored before each attempt."""
 
     session: SinkSession
 
@@ -123,7 +123,7 @@ def test_rows_are_counted_as_repeats_before_they_can_be_written_again(fences: Fe
 def test_each_epoch_is_a_number_that_was_never_used_before(fences: Fences) -> None:
     fences.put(EPOCH, AFTER.text, LaneState.RUNNING, None)
     first = fences.store.raise_epoch()
-    assert first > 1_000_000_000_000, "a sink that was set back must not give out the epoch of a living driver"
+    assert first > 1_000_000_000_000, "a restored sink must not assign the epoch of a running driver"
     assert fences.store.raise_epoch() > first
     with fences.session.transaction() as cursor:
         cursor.execute("UPDATE public.slotkeeper_progress SET epoch = 9000000000000000")  # the clock was set back
@@ -153,7 +153,9 @@ def test_a_copy_ends_once_and_each_of_its_chunks_is_taken_once_by_its_own_start(
     assert taken(2)
     fences.store.end_copy(ends, {KEY.shard: END})
     runs = Turn(EPOCH, 1, (LaneState.CATCHING_UP,), LaneState.RUNNING)
-    assert raised(lambda: fences.store.set_state(runs)) is TroubleName.SINK_OLDER, "its row is before the noted point"
+    assert raised(lambda: fences.store.set_state(runs)) is TroubleName.SINK_OLDER, (
+        "its row is before the recorded point"
+    )
     later = Turn(EPOCH - 1, 1, (LaneState.CATCHING_UP,), LaneState.RUNNING)
     assert raised(lambda: fences.store.set_state(later)) is Superseded
 

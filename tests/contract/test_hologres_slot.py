@@ -127,7 +127,9 @@ def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
     result = resetting.execute(made)
     if forward_only:
         assert result.outcome == ROLLED_BACK and "shows" in result.sentence
-        assert confirmed(slot_pair) == positions(slot_pair) == before, "a server that moves none back changes nothing"
+        assert confirmed(slot_pair) == positions(slot_pair) == before, (
+            "if the server moves no point back, nothing changes"
+        )
         return
     assert confirmed(slot_pair) == positions(slot_pair) != before
     resetting.undo(result.reset)

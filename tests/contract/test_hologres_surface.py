@@ -1,4 +1,4 @@
-"""The stand-in for a Hologres answers as the vendor's page says, and assigns rows to shards by its client's rule."""
+"""The stand-in for Hologres answers as the vendor's page says, and assigns rows to shards by its client's rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def murmur3(data: bytes, seed: int) -> int:
 
 
 def shard(parts: list[str], shards: int) -> int:
-    """The shard of a key: 65536 places in `shards` ranges, the first ones wider by one."""
+    """Return the shard of a key: 65536 values in `shards` ranges, the first ranges wider by one."""
     h = 0
     for part in parts:
         h ^= murmur3(part.encode(), 104729)
@@ -56,7 +56,7 @@ def shard(parts: list[str], shards: int) -> int:
 
 
 def asked(hologres: Hologres, statement: str) -> list[tuple[Any, ...]]:
-    """All rows of a query by the ordinary login through the proxy."""
+    """Return all rows of a query by the ordinary login through the proxy."""
     its = login(hologres.endpoint(), "test")
     session = pg.connect(its.endpoint, its.password, its.name, autocommit=True)
     with closing(session), session.cursor() as cursor:

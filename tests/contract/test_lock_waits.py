@@ -87,7 +87,7 @@ class Place:
         return made
 
     def waits(self, found: LockReader, count: int = 1) -> Sequence[LockWait]:
-        """The waits, once there are this many."""
+        """Return the waits, once there is this number of them."""
 
         def some() -> Sequence[LockWait]:
             seen = found.read(now())
@@ -320,7 +320,7 @@ LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE l.locktype = 'relation' AND a.datname = current_database()
   AND EXISTS (SELECT FROM pg_locks w WHERE NOT w.granted AND w.relation = l.relation)
 """
-"""A stand-in for the view of DWS (dws_04_0809); that DWS answers in this form is not shown here."""
+"""A stand-in for the view of DWS (dws_04_0809); it does not prove that DWS answers in this form."""
 
 
 def test_of_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_query_in_front_are_told(

@@ -64,11 +64,11 @@ def test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed(
     known = follow(cascades_known=True).start()
     filled.run("UPDATE p SET id = 99 WHERE id = 1" if "UPDATE" in action else "DELETE FROM p WHERE id = 1")
     known.catch_up()
-    assert known.changes == 0 and known.rows != known.copied(), "a server that writes cascades need not be refused"
+    assert known.changes == 0 and known.rows != known.copied(), "a server that logs cascades need not be rejected"
 
 
 def test_a_login_with_the_least_rights_sees_the_cascades_too(filled: Maria, follow: Callable[..., Lane]) -> None:
-    """information_schema.REFERENTIAL_CONSTRAINTS is empty for it."""
+    """For such a login, information_schema.REFERENTIAL_CONSTRAINTS is empty."""
     filled.run("INSERT INTO p SELECT id FROM t", f"ALTER TABLE t ADD {KEY} ON DELETE CASCADE")
     filled.run("CREATE OR REPLACE USER least IDENTIFIED BY ''", f"GRANT SELECT ON {filled.database}.t TO least")
     filled.run("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO least")
@@ -93,7 +93,7 @@ def test_cascades_that_an_alter_adds_stop_the_lane_there(filled: Maria, follow: 
     filled.run("DELETE FROM p WHERE id = 5")
     error = stopped(one)
     assert isinstance(error, Refused) and "cascades" in error.message and "ON DELETE CASCADE" in error.message
-    assert one.rows[("1",)] == ("1", "2") and ("5",) in one.rows, "what was before it is applied"
+    assert one.rows[("1",)] == ("1", "2") and ("5",) in one.rows, "the changes before it are applied"
 
 
 def test_a_system_versioned_table_is_refused_by_name_and_where_an_alter_makes_it_one(
@@ -127,7 +127,7 @@ def test_a_table_without_transactions_is_followed(filled: Maria, follow: Callabl
 
 @pytest.mark.chaos
 def test_a_memory_table_after_a_restart_of_the_server_is_a_lost_slot() -> None:
-    """The server writes a TRUNCATE at the first use of the table."""
+    """The server writes a TRUNCATE when the table is first used."""
     server = support.begin()
     try:
         session = support.log_in(server)

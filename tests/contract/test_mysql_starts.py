@@ -36,7 +36,7 @@ def test_the_newest_place_is_the_end_and_names_its_gtids(maria: Maria, facts: Se
 
 
 def test_typed_gtids_that_leave_out_a_domain_are_refused(maria: Maria, facts: ServerFacts) -> None:
-    """A server streams an unnamed domain from its oldest transaction on, without an error."""
+    """A server streams a domain that is not named from its oldest transaction on, without an error."""
     with pytest.raises(Refused, match="omits domain 3"):
         starts.behind(maria.session, facts, "9-77-5")
     with pytest.raises(Refused, match="GTID"):
@@ -111,7 +111,7 @@ def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Mar
 
 
 def test_a_list_that_a_monitor_keeps_from_being_refreshed_lets_no_copy_begin(maria: Maria, facts: ServerFacts) -> None:
-    """InnoDB refreshes the list only after 0.1 s without a reader: read more often, it shows no later writer."""
+    """InnoDB refreshes the list only after 0.1 s without a reader; read more often, it lacks later writers."""
     monitor, stop = support.log_in(maria.server), threading.Event()
     begun = threading.Event()
 

@@ -33,7 +33,7 @@ class Stage:
         self.surface.start(TABLE, name)
 
     def asked(self, name: str = OURS) -> None:
-        """A slot that was requested but never registered."""
+        """Return a slot that was requested but never registered."""
         self.surface.read_status(TABLE, name, True)
         self.surface.read_status(TABLE, name)
 
@@ -89,7 +89,7 @@ def no_lists(stage: Stage) -> None:
 
 
 SITUATIONS: dict[str, tuple[Do, Holders, MayBegin]] = {
-    # what happened, who holds back what, the answer for ALTER
+    # what happened, which slots retain records, the answer for ALTER
     "no slot": (_in_turn(), set(), MayBegin.YES),
     "no slot and rows that no slot recorded": (write, set(), MayBegin.YES),
     "a slot asked for, no row": (lambda s: s.asked(), set(), MayBegin.NO),
@@ -146,7 +146,7 @@ def asked(stage: Stage) -> Preflight:
 
 
 def agrees(stage: Stage, found: Preflight) -> None:
-    """Check that the verdicts equal the server's answers, for all DNs and for each DN."""
+    """Check that the verdicts equal the server's answers, for all DNs together and for each DN."""
     consumed = "SELECT pgxc_consumed_binlog_records(%s, %s)"
     said = {name: bool(stage.surface.value(consumed, (TABLE, node))) for name, node in stage.warehouse.nodes()}
     all_of_them = bool(stage.surface.value(consumed, (TABLE, 0)))

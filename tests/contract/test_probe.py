@@ -64,7 +64,7 @@ REPORT = {
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a replicated table and somebody's slot, and a configuration with it as the only source."""
+    """A warehouse with a replicated table and another user's slot, and a configuration with it as the only source."""
 
     warehouse: Warehouse
     config: Path
@@ -73,7 +73,7 @@ class Place:
         return main(["doctor", "--probe", source, *words, "--config", str(self.config)])
 
     def foreign(self) -> list[tuple[Any, ...]]:
-        """Everything that the probe did not create: slots with their times, rows, relations, records."""
+        """Return everything that the probe did not create: slots with their times, rows, relations, records."""
         connection = self.warehouse.connect()
         try:
             with connection.cursor() as cursor:
@@ -429,4 +429,4 @@ def test_a_gtm_lite_is_followed_once_a_probe_has_recorded_one_point_per_transact
     assert not refused()
     assert not points_proven(loaded.state_dir, "dws1", "another:8000/db"), "a record of another server proves nothing"
     facts.say(place.warehouse, "gtm_option", "gtm-free")
-    assert place.call("--json") == 3, "no record lets a GTM-Free through"
+    assert place.call("--json") == 3, "no record makes a GTM-Free acceptable"

@@ -159,7 +159,7 @@ def small(id: object, n: object) -> tuple[object, ...]:
 
 @pytest.fixture
 def pairs(pg_server: Server, database: str) -> Iterator[Target]:
-    """(id, n, own): n has to be a small number, own is a column that only the target has."""
+    """Return (id, n, own): n has to be a small number; own is a column that only the target has."""
     target = Target(
         pg_server, database, "mart.pairs", "id bigint PRIMARY KEY, n smallint, own text DEFAULT 'new'", ("id", "n")
     )
@@ -272,7 +272,7 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     assert target.step(sink, changed(4, "z", "zzzz", 6))
     assert target.step(sink, changed(5, "zzzz", "yyyy", 7))
     assert [one for one in states(target) if one[2] == "quarantined"] == [("U", "yyyy", "quarantined")], (
-        "it has no old half"
+        "it has no old image"
     )
     assert target.rows() == [("abc", 0), ("x", 2), ("y", 4)]
     target.run("DROP TABLE mart.words", "DROP TABLE slotkeeper_quarantine, slotkeeper_progress, slotkeeper_chunks")
@@ -404,4 +404,4 @@ def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_wid
     with pytest.raises(TooLarge, match=r"an isolating step of mart\.pairs"):
         pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
     assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)
-    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and no task abandons it"
+    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be divided, and no task abandons it"

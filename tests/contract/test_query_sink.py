@@ -146,7 +146,7 @@ def test_a_target_that_a_running_job_has_locked_is_not_written(
 def test_staged_rows_that_are_gone_are_missed_and_nothing_is_written(target: QueryEffects) -> None:
     with target.opened() as sink:
         staged = target.stage(sink, [put(ONE, 1), put(TWO, 2)])
-        target.asked(f'TRUNCATE public."{sink.admit()}"')  # as a crash of the server leaves an unlogged table
+        target.asked(f'TRUNCATE public."{sink.admit()}"')  # the state of an unlogged table after a crash of the server
         with pytest.raises(Unreachable, match="found 0 of 2 staged rows"):
             sink.commit(QueryBatch(QUERY, 0), [staged])
     assert (values(target), target.fence()) == ({}, [])

@@ -1,4 +1,4 @@
-"""The statements that adapt a target to new columns of its source: each named statement is accepted, and suffices."""
+"""The server accepts each statement that adapts a target to new columns of its source, and the statements suffice."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_what_is_named_is_taken_and_makes_a_target_that_holds_the_source(name: s
     new = identity(case.new, case.key)
     targets.check(session, targets.target_of(CHANNEL, new), new, SinkOptions())
     again = shaped(session, case.new, case.key, case.old)
-    assert again.typed == (), "done once it is done"
+    assert again.typed == (), "done as soon as the statement has run"
     assert not any(line.startswith(("+", "~")) for line in (*again.source, *again.target))
 
 

@@ -106,7 +106,7 @@ def test_a_worker_that_is_lost_or_hangs_costs_time_and_no_change(mirror: Mirror,
         workers.hangs, since = True, world.now
         events += update(mirror)
         yield applied(mirror, events)
-        assert 4 < world.now - since < 40, "the lanes of a task that overruns get tasks of their own"
+        assert 4 < world.now - since < 40, "the lanes of a task that overruns get separate tasks"
         yield lambda: workers.cancelled
         events += update(mirror)
         yield applied(mirror, events)
@@ -141,7 +141,7 @@ def test_a_single_lane_whose_task_hangs_waits_for_its_end_and_says_so(
 def test_a_lost_answer_to_a_registration_waits_until_the_call_can_take_no_effect(
     make_pair: MakePair, world: World, monkeypatch: pytest.MonkeyPatch, certain: bool
 ) -> None:
-    """At once if the session of the call is known to have ended."""
+    """If the session of the call is known to have ended, the lane does not wait."""
     monkeypatch.setattr(KeptSource, "end_sessions", lambda *_: certain)
     pair = make_pair(TABLE, source_kind=KEEPS)
     lost = list[float]()
@@ -232,7 +232,7 @@ def test_an_idle_source_is_polled_rarely_and_often_again_after_a_change(make_pai
 
     world.run(pair.mirror, scene())
     assert took[1] > 10, "the longest pause is a minute"
-    assert took[2] < 5, "and the shortest follows a change"
+    assert took[2] < 5, "after a change, the shortest pause applies"
 
 
 def test_a_job_that_ends_once_caught_up_has_applied_and_registered_everything(mirror: Mirror, world: World) -> None:
@@ -353,7 +353,7 @@ def test_a_silent_dn_is_retried_while_the_others_stream_and_at_once_if_a_user_as
         applied_before = mirror.changes()["dn_2"]
         warehouse.dn_down(None)
         yield 20
-        assert mirror.changes()["dn_2"] == applied_before == 0, "its next try is minutes away"
+        assert mirror.changes()["dn_2"] == applied_before == 0, "its next attempt is minutes away"
         asked.asked.append(TryAsked(1, TABLE))
         since = world.now
         yield equal(mirror)
@@ -436,7 +436,7 @@ def test_a_lost_or_moved_slot_ends_the_job_before_it_reads_past_the_gap(
         yield 60
 
     told = world.fails(mirror, again())
-    assert isinstance(told, Trouble) and told.name is found.name, "the next start says the same"
+    assert isinstance(told, Trouble) and told.name is found.name, "the next start reports the same"
 
 
 def test_a_target_that_another_session_changed_ends_the_job(mirror: Mirror, world: World) -> None:
@@ -491,7 +491,7 @@ def test_a_job_that_may_follows_another_set_of_dns_and_any_other_ends(
         yield lambda: {row.key.shard for row in mirror.rows()} == set(names) and mirror.difference() == (0, 0)
 
     found = world.fails(mirror, scene())
-    if follows and kind != "removed":  # what a removed DN still had is unknown
+    if follows and kind != "removed":  # it is unknown which records a removed DN still had
         assert found is None, found
         assert {row.key.shard for row in mirror.rows()} == set(names)
         assert mirror.difference() == (0, 0)

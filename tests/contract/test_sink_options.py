@@ -55,7 +55,7 @@ Short = dict[int, tuple[object, object, object]]
 
 
 def after(target: Effects, options: SinkOptions, *steps: list[Event]) -> Short:
-    """(a, b, the target's own column) by key once the steps have been applied to BEFORE."""
+    """Return (a, b, the target's own column) by key, after the steps were applied to BEFORE."""
     target.fill(BEFORE)
     sink = target.sink(options)
     for events in steps:
@@ -130,7 +130,7 @@ def test_optimistic_step(target: Effects, tried: bool) -> None:
     assert len(found) == LEAST + 1
     assert found[ONE]["a"] == 5
     target.step(sink, [put((1, 9_999), 9, "small", point=4)])
-    assert sink.taken.optimistic == int(tried), "a small step is staged as it came"
+    assert sink.taken.optimistic == int(tried), "a small step is staged in its original order"
     target.step(sink, [put((1, 5_000 + n), n, "new", point=5) for n in range(LEAST)] + [put(ONE, 6, "six", point=5)])
     assert (sink.taken.optimistic, sink.taken.missed) == (int(tried), int(tried))
     assert target.rows()[ONE]["a"] == 6
@@ -209,7 +209,7 @@ class Hours(SystemClock):
 
 
 def connections(server: Server, options: SinkOptions, ages: list[float]) -> list[int]:
-    """The number of connections that a worker has opened after tasks that start at these seconds."""
+    """Return the number of connections that a worker has opened after tasks that start at these seconds."""
     endpoint, clock, found = server.endpoint(DATABASE), Hours(), []
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/ages/1", clock=clock)
     for age in ages:

@@ -45,7 +45,7 @@ class Stage:
         return connection
 
     def begins(self, act: Callable[[pg.Cursor], None], name: str = "gsql") -> pg.Connection:
-        """A statement that waits, in its own thread and session."""
+        """Start a statement that waits, in its own thread and session."""
         session = self.session(name)
 
         def go() -> None:
@@ -87,7 +87,7 @@ def _run(connection: pg.Connection, *statements: str) -> None:
 
 
 def found(reader: SourceWaits, count: int = 1) -> Sequence[SourceWait]:
-    """The waits, once there are this many."""
+    """Return the waits, once there is this number of them."""
 
     def some() -> tuple[Sequence[SourceWait]] | None:
         seen = reader.read(time.time())
@@ -142,7 +142,7 @@ class Watched:
         self.told.append((self.asked, bool(waits)))
 
     def questions_until(self, waits: bool) -> int:
-        """The number of queries that are sent until that is reported."""
+        """Return the number of queries that are sent until that is reported."""
         sent, known = self.asked, len(self.told)
         found = until(lambda: [n for n, so in self.told[known:] if so is waits], 20, f"waits to be told: {waits}")
         return found[0] - sent
@@ -151,7 +151,7 @@ class Watched:
 def test_a_wait_is_reported_by_the_second_question_sent_while_it_lasts_and_no_more_by_the_first_after_its_end(
     stage: Stage,
 ) -> None:
-    assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "so far apart are they at most, and the answer of the second"
+    assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "the maximum distance of the answers, plus the second answer's time"
     stage.surface.start(TABLE, OURS)
     stage.write()
     seen = Watched(stage.reader())

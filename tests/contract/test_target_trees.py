@@ -172,7 +172,7 @@ def test_a_partition_is_refused_by_its_name_with_what_cures_it(
     run(hands, *TREE, *statements)
     error = refused(session)
     assert error.message == what and error.hint.startswith(cure)
-    assert len(found(session)) == 1  # and nothing is reported twice
+    assert len(found(session)) == 1  # nothing is reported twice
     run(hands, cure)
     targets.check(session, MAPPED, IDENTITY, SinkOptions())
 
@@ -250,7 +250,7 @@ def test_a_copied_trigger_counts_where_only_the_target_s_own_is_disabled(
     assert what == {"partition mart.low", "partition mart.High"}
     for _, cure in found(session):
         run(hands, cure)
-    run(hands, f"INSERT INTO {TARGET} VALUES (1, 'a'), (200, 'b')")  # the leaves under low keep theirs
+    run(hands, f"INSERT INTO {TARGET} VALUES (1, 'a'), (200, 'b')")  # the leaves under low retain theirs
     assert {what.partition(" of target")[0] for what, _ in found(session)} <= {
         "partition mart.low_0",
         "partition mart.low_1",
@@ -296,7 +296,7 @@ def test_no_partition_s_column_may_refuse_the_null_that_a_replaced_row_has(
 
 
 def test_a_partition_that_computes_a_mapped_column_is_refused(session: SinkSession, hands: pg.Connection) -> None:
-    """PostgreSQL 16 and later attach no such partition: here the catalog alone says that it is one."""
+    """PostgreSQL 16 and later attach no such partition: here only the catalog shows it as one."""
     run(hands, *TREE)
     alter = "UPDATE pg_attribute SET attgenerated = '{}' WHERE attrelid = 'mart.low_0'::regclass AND attname = 'note'"
     run(hands, alter.format("s"))
@@ -389,7 +389,7 @@ def test_a_partition_counts_from_its_attach_to_its_detach(session: SinkSession, 
 def test_a_partition_whose_detach_was_interrupted_is_none_any_more(
     server: Server, session: SinkSession, hands: pg.Connection
 ) -> None:
-    """DETACH CONCURRENTLY marks it in a transaction of its own, then waits for those that read the table."""
+    """DETACH CONCURRENTLY marks it in a separate transaction, and then waits for readers of the table."""
     run(hands, *TREE, 'ALTER TABLE mart."High" SET UNLOGGED')
     with closing(server.connect(DATABASE)) as reader, reader.cursor() as cursor:
         cursor.execute(f"BEGIN; SELECT FROM {TARGET}")
@@ -455,7 +455,7 @@ def test_a_step_never_changes_the_rows_of_a_table_that_inherits(
 
 @pytest.mark.usefixtures("always")
 def test_double_hits_of_a_child_do_not_stand_for_rows_that_are_absent(effects: Effects, hands: pg.Connection) -> None:
-    """40 updates of rows that are there and in the child, 40 of rows that are not there: all 80 have to be there."""
+    """40 updates hit rows that exist also in the child, and 40 hit missing rows: all 80 rows have to exist."""
     effects.fill([image(k, 1) for k in range(40)])
     sink = effects.sink(SinkOptions())
     sink.read_row(effects.lane)
@@ -530,7 +530,7 @@ def test_steps_go_into_partitions_and_a_row_that_none_takes_is_refused(
     assert held == [("23514", 1)]
 
 
-# -- both counts of the inserts that are kept apart
+# -- the two separate counts of inserts
 
 
 def _mutated(monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes]) -> None:

@@ -1,4 +1,4 @@
-"""A step that waits for a stranger's lock is abandoned: its session at the sink ends, and no other session does.
+"""A step that waits for another session's lock is abandoned: only its own session at the sink ends.
 
 The sink is a PostgreSQL that does not check for lost clients, as versions before 14 and DWS do: a statement that a
 worker leaves behind would run until its limit, which is ten minutes here. Tasks are threads, and keep running.
@@ -64,7 +64,7 @@ class Eve:
         return int(self.session.info.backend_pid)
 
     def sees(self, but: Collection[int] = ()) -> Waits:
-        """The session of a task that waits for a lock."""
+        """Return the session of a task that waits for a lock."""
         with self.session.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute(WAITING)
@@ -72,7 +72,7 @@ class Eve:
         return {pid: wait for pid, wait in waits.items() if re.search(OF_A_TASK, wait[0])}
 
     def living(self, tasks: bool = True) -> set[int]:
-        """All sessions of the database, or those that belong to no task: the lease's, the driver's, the stranger's."""
+        """Return all sessions of the database, or those of no task: of the lease, the driver and the stranger."""
         with self.session.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute("SELECT pid, application_name FROM pg_stat_activity WHERE datname = current_database()")
@@ -84,7 +84,7 @@ class Eve:
 
 
 def alone(waits: Waits, pid: int) -> Waits:
-    """These sessions are the waiting ones, if any, and only one session is in front of them."""
+    """Whether these sessions are the waiting ones, if any, and only one session blocks them."""
     return waits if {one for _, front in waits.values() for one in front} == {pid} else {}
 
 
@@ -112,8 +112,8 @@ def test_the_session_of_an_abandoned_step_ends_and_the_next_try_waits_for_the_st
     (epoch,) = {row.epoch for row in mirror.rows()}
     given = rf"slotkeeper/{mirror.job.name}/{epoch}\.[0-9a-f]{{6}}\.[0-9a-f]+"
     assert all(re.fullmatch(given, name) for name in names), names
-    # the session of the targets' check is reopened after each lock that it did not get
-    assert len(drivers - eve.living()) <= 1, "somebody else's session was ended"
+    # the session that checks targets is reopened after each lock that it did not get
+    assert len(drivers - eve.living()) <= 1, "a session of another program was ended"
     eve.lets_go()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

@@ -1,6 +1,4 @@
-"""A hanging DN of a real job (tasks in threads) is reported to a FAKE pager with no console open: once, and once as
-over.
-"""
+"""A hanging DN of a real job is reported to a FAKE pager without a console: once at its start and once at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from tests.support.product import Product
 from tests.support.waiting import until
 
 WITHIN = 60.0
-"""Seconds after which a DN that is held back has to be reported."""
+"""Seconds within which a hanging DN has to be reported."""
 pytestmark = pytest.mark.chaos  # most of a minute: the test waits for the limit itself
 
 
@@ -54,7 +52,7 @@ def test_a_dn_held_back_fires_within_60_s_is_not_repeated_within_the_gap_and_is_
 
     frames = _frames(product)
     until(lambda: _frames(product) > frames + 20, 60, "four evaluations more")
-    assert pager.kinds("dn_fails") == ["fired"], "no repeat within the gap"
+    assert pager.kinds("dn_fails") == ["fired"], "no repeated notification within the interval"
     product.warehouse.dn_hanging(None)
     until(lambda: pager.kinds("dn_fails") == ["fired", "cleared"], 60, "its end is reported")
     frames = _frames(product)
@@ -62,7 +60,7 @@ def test_a_dn_held_back_fires_within_60_s_is_not_repeated_within_the_gap_and_is_
     assert pager.kinds("dn_fails") == ["fired", "cleared"]
     for each in pager.told()[before:]:
         print(each["kind"], each["fault"]["rule"], each["text"])
-        assert pager.kinds(each["fault"]["rule"]).count("fired") == 1, "whatever else it brought about, too"
+        assert pager.kinds(each["fault"]["rule"]).count("fired") == 1, "and everything else that it caused"
 
 
 def _frames(product: Product) -> int:

@@ -1,4 +1,4 @@
-"""A job that has to alter its target is held up by a lock, a right, a stop, names, or rows that would be lost."""
+"""A job that has to alter its target is delayed by a lock, a missing right, a stop, names, or rows at risk."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def two(warehouse: Warehouse, make_mirror: MakeMirror, policy: str = RESNAPSHOT)
 
 @contextmanager
 def read_by_somebody(mirror: Mirror) -> Iterator[None]:
-    """A long-running report of another session: it keeps an ALTER of the target out."""
+    """A long-running report of another session, which blocks an ALTER of the target."""
     with closing(mirror.sink()) as connection, pg.transaction(connection) as cursor:
         connection.autocommit = False
         cursor.execute(f"SELECT count(*) FROM {TARGET}")
@@ -54,7 +54,7 @@ def read_by_somebody(mirror: Mirror) -> Iterator[None]:
 
 
 def continues_with(mirror: Mirror, table: str, target: str) -> None:
-    """A row of a table arrives while another table waits."""
+    """Wait until a row of a table arrives while another table waits."""
     run(mirror.warehouse, f"INSERT INTO {table} (id, v) VALUES (900, 'new')")
     mirror._until(lambda: mirror.query(mirror.sink, f"SELECT v FROM {target} WHERE id = 900") == [("new",)], 60, "it")
 
@@ -91,7 +91,7 @@ def test_a_target_that_somebody_reads_holds_its_own_table_up_alone_and_no_reader
         until(lambda: "altering the target" in mirror.heard.tables[TABLE].reason, 60, "its table to say why it waits")
         before = len(mirror.heard.retries)
         mirror._until(lambda: len(mirror.heard.retries) >= before + 2, 60, "two more tries")
-        assert audit_of(mirror).lines == [], "what is not begun is not written down"
+        assert audit_of(mirror).lines == [], "an ALTER that has not begun is not recorded"
         with closing(mirror.sink()) as reader, reader.cursor() as cursor:
             cursor.execute("SET statement_timeout = '10s'")  # as long as an ALTER waits, and longer
             cursor.execute(f"SELECT count(*) FROM {TARGET}")
@@ -172,7 +172,7 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
 def test_what_a_reset_said_for_a_copy_outlives_another_change_of_the_table(
     moment: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """It said merge, the configuration says replace: rows that only the target has stay."""
+    """The reset specified merge and the configuration specifies replace: rows that only the target has remain."""
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.stop()
     mirror.at_sink(f"INSERT INTO {TARGET} (id, v, n) VALUES (999, 'only here', 1)")
@@ -285,7 +285,7 @@ def until_equal_by_quoted_names(mirror: Mirror) -> None:
 def test_what_is_printed_for_columns_of_hostile_names_does_as_it_says(
     warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
-    """Run all of it at once, as a paste into a session at the sink does."""
+    """Run all of it at once, like a paste into a session at the sink."""
     names = [one for one in hostile.texts(30, seed) if one not in ("id", "v", "w", "n")]
     mirror = running(warehouse, make_mirror, STOP)
     mirror.stop()

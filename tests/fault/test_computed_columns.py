@@ -1,4 +1,4 @@
-"""Computed columns of a job: PostgreSQL's own answers in copy, stream and replay, and raw values nowhere."""
+"""Computed columns of a job: PostgreSQL's own results in copy, stream and replay, and raw values nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table is copied again beside its stream: equal afterwards, under writes, faults, restarts and stalled tasks."""
+"""A table is copied again while it streams: equal afterwards, under writes, faults, restarts and stalled tasks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def prepared(make_mysql_pair: MakeMysqlPair, requests: Requests, columns: str = 
 
 
 def damage(pair: MysqlPair) -> None:
-    """Remove, change and add rows of the target, also before its first and behind its last."""
+    """Remove, change and add rows of the target, also before its first row and after its last."""
     mirror = pair.mirror
     mirror.query(mirror.sink, "DELETE FROM mart.t WHERE id % 7 = 0 RETURNING id")
     mirror.query(mirror.sink, "UPDATE mart.t SET v = 'damaged' WHERE id % 5 = 0 RETURNING id")
@@ -69,7 +69,7 @@ def damage(pair: MysqlPair) -> None:
 
 
 def write(pair: MysqlPair, chance: random.Random) -> None:
-    """One transaction of a few changes, also of keys that move."""
+    """Run one transaction of a few changes; some of them change keys."""
     statements = []
     for _ in range(chance.randint(1, 6)):
         key = chance.randint(-5, ROWS + 50)
@@ -93,7 +93,7 @@ class Faults:
         self._chance, self._lock = chance, threading.Lock()
         self._stalled = threading.Event()
         self.stalls = True
-        """Whether one more task can stall: another one would only wait for the limits of the first."""
+        """Whether another task can stall; it would only wait for the limits of the first."""
         self.count = dict.fromkeys(("failed", "stalled"), 0)
 
     def __call__(self, point: str) -> None:
@@ -111,7 +111,7 @@ class Faults:
             stalled.wait(60)
 
     def release(self) -> None:
-        """Let the stalled tasks continue, as those of an earlier start."""
+        """Let the stalled tasks continue, as if they belonged to an earlier start."""
         self._stalled.set()
         self._stalled, self.stalls = threading.Event(), True
 

@@ -89,7 +89,7 @@ def test_an_interrupted_copy_resumes_where_it_was(mirror: Mirror, moment: str, o
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, full_sync_binlog_batch_read_size=100))
 
     def die() -> None:
-        mirror.runner.close()  # no further task of this driver
+        mirror.runner.close()  # this driver starts no further task
         raise ZeroDivisionError
 
     probe = At(moment, die, nth=3)
@@ -110,7 +110,9 @@ def test_a_failing_chunk_is_copied_again(mirror: Mirror) -> None:
     mirror.start(At("before_chunk_commit", fail, nth=2)).wait_running().wait_equal()
     mirror.stop()
     assert any("ValueError" in text for text in mirror.heard.retries)
-    assert not any("whatever" in text for text in mirror.heard.retries), "what a foreign exception says is not repeated"
+    assert not any("whatever" in text for text in mirror.heard.retries), (
+        "the text of a foreign exception is not repeated"
+    )
 
 
 def test_changes_of_rows_and_keys_beside_the_copy_arrive_once(
@@ -136,7 +138,7 @@ def test_ddl_during_the_copy_is_a_lost_slot(mirror: Mirror, statement: str) -> N
     error = mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SLOT_LOST
-    assert len(mirror.target_rows()) == 2, "the old content was not given away for half a copy"
+    assert len(mirror.target_rows()) == 2, "a partial copy did not replace the old content"
 
 
 def test_a_paused_copy_keeps_its_slot_alive(mirror: Mirror) -> None:
@@ -255,7 +257,7 @@ def test_deletes_and_key_changes_under_the_documented_options(
     )
     events = 20 + 10 + 10 + 1 + 2 + 1 + 1
     until(lambda: sum(mirror.changes().values()) == events, 30, "all to be applied")
-    left = 9 + 1 if ignore_delete else 0  # 102 to 110, and the short one: within a batch as across batches
+    left = 9 + 1 if ignore_delete else 0  # 102 to 110, and the short one: within a batch and across batches
     assert mirror.difference() == (0, left)
     mirror.stop()
 

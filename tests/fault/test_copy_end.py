@@ -1,4 +1,4 @@
-"""The end of a copy: every chunk is there, a lane's state has the right predecessor, and a long end loses no slot."""
+"""The end of a copy: every chunk is complete, each state follows the right one, and a long end loses no slot."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
 
 
 def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror: Mirror) -> None:
-    """The driver saw the lane beyond that point, and the sink has fallen back since to a moment in catching up."""
+    """The driver saw the lane beyond that point, and then the sink fell back to a moment in catching up."""
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end || '000000'")
@@ -122,7 +122,7 @@ def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror
 
 
 def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -> None:
-    """A streaming job is given `binlog = false`: its copy would call rows caught up that are not."""
+    """A streaming job gets `binlog = false`: the copy would mark rows as caught up that are not."""
     replacing(mirror).start().wait_running().wait_equal()
     mirror.stop()
     states = {row.key.shard: row.state for row in mirror.rows()}
@@ -193,7 +193,7 @@ def waiting(mirror: Mirror) -> bool:
 def test_an_exchange_that_takes_longer_than_the_ttl_loses_no_slot(mirror: Mirror) -> None:
     mirror.keepalive = 0.2
     with closing(exchanging(mirror)) as reader:
-        ttl = 8  # a busy host may leave a driver waiting for seconds, which this test does not ask about
+        ttl = 8  # on a busy host a driver can wait for seconds, which this test does not check
         run(mirror.warehouse, f"UPDATE dws.tab SET ttl_s = {ttl}", "CREATE TABLE moment AS SELECT clock_timestamp() t")
         past = f"SELECT clock_timestamp() - t > interval '{ttl} s 200 ms' FROM moment"
         until(lambda: mirror.query(mirror.warehouse.connect, past)[0][0], 20, "the TTL to be over")
@@ -214,7 +214,7 @@ def test_a_wish_during_the_exchange_takes_it_back_and_it_is_made_again(mirror: M
         else:
             mirror.pause(9)
         until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM pg_locks WHERE NOT granted"), 9, "it to be over")
-        assert len(mirror.target_rows()) == 2, "the old content is there as long as the new is not"
+        assert len(mirror.target_rows()) == 2, "the old content remains until the new content is complete"
         reader.rollback()
     if wanted is WantedState.STOP:
         mirror.start()

@@ -1,4 +1,4 @@
-"""A copy stays within its limit, whose changes reach tasks in the middle of a chunk; no row is lost by that."""
+"""A copy stays within its limit; a changed limit takes effect in the middle of a chunk, and no row is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_copy_stays_within_its_limit_within_a_tenth(mirror: Mirror, limit: Cop
     mirror.wait_running().wait_equal()
     mirror.stop()
     size = mirror.query(mirror.sink, f"SELECT sum(length(t.*::text)) FROM {TARGET} t")[0][0]
-    tasks = limit.tasks(1_000, 4)  # of these, each is in the middle of a chunk when the first commits
+    tasks = limit.tasks(1_000, 4)  # each of these is in the middle of a chunk when the first commits
     seconds = committed[-1] - committed[0]
     assert limit.seconds(ROWS - 500 * tasks, int(size) * (ROWS - 500 * tasks) // ROWS) <= 1.1 * seconds
 

@@ -42,7 +42,7 @@ def filled(mirror: Mirror) -> Mirror:
 
 
 def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
-    """Copy some chunks and exit; the driver is gone as after a kill."""
+    """Copy some chunks and exit, as if the driver was killed."""
     mirror.job = replace(mirror.job, on_existing=on_existing)
 
     def die() -> None:
@@ -59,7 +59,7 @@ def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
 
 
 def gone(mirror: Mirror) -> None:
-    """The job has ended, or ends now, because its target is missing; no table was made in its place."""
+    """Wait until the job has ended because its target is missing; no table was created in its place."""
     error = mirror.wait_error(30)
     assert isinstance(error, Refused), error
     assert f"target {TARGET} does not exist: take a new snapshot" in error.message
@@ -118,7 +118,7 @@ def test_a_full_copy_without_binlog_is_a_snapshot_itself_and_makes_its_target_ag
     for _ in range(2):
         mirror.start().join()
         assert (mirror.error, mirror.end) == (None, JobEnd.FINISHED)
-        assert mirror.difference() == (0, 0), "every chunk is copied again, not only those that were left"
+        assert mirror.difference() == (0, 0), "every chunk is copied again, not only the remaining ones"
         mirror.at_sink(f"DROP TABLE {TARGET}")
 
 
@@ -151,7 +151,7 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     ((said, chunks),) = mirror.query(mirror.sink, "SELECT DISTINCT copying, chunks FROM slotkeeper_progress")
     assert (Ordered.parse(said).way, chunks) == ("", None), (
-        "the plan that emptied them, and nothing of the earlier copy"
+        "only the plan that emptied them, nothing of the earlier copy"
     )
     mirror.at_sink(f"DELETE FROM {TARGET}")
     half_done(mirror, then)
@@ -161,7 +161,7 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
 
 
 def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(mirror: Mirror) -> None:
-    """The rows as a version without the record left them."""
+    """The rows are in the state in which a version without the record left them."""
     half_done(mirror)
     mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
     mirror.at_sink("DROP TABLE slotkeeper_versions")
@@ -216,9 +216,9 @@ def test_a_target_that_is_altered_while_its_shadow_fills_is_not_filled_with_roun
     mirror.start(At("after_chunk_commit", lambda: mirror.at_sink(f"{alter}(12,1)")))
     error = mirror.wait_error()
     assert isinstance(error, Refused) and "column n has another type" in error.message, repr(error)
-    assert mirror.query(mirror.sink, f"SELECT n::text FROM {TARGET}") == [("7.8",)], "what the stranger made of it"
+    assert mirror.query(mirror.sink, f"SELECT n::text FROM {TARGET}") == [("7.8",)], "the change by another user"
     error = mirror.start().wait_error()
-    assert isinstance(error, Refused), "nor by the next start"
+    assert isinstance(error, Refused), "the next start does not change it either"
     mirror.at_sink(f"{alter}(12,4)")
     mirror.start().wait_running()
     mirror.wait_equal()

@@ -1,4 +1,4 @@
-"""A slot is created while transactions are open on the table: none of their changes is lost, and nothing is guessed.
+"""A slot is created while transactions are open on the table: none of their changes is lost or guessed.
 
 A transaction's earlier writes are not in the binlog and not yet visible to a copy.
 """
@@ -58,7 +58,7 @@ def test_nothing_of_an_open_transaction_is_lost(hidden: bool, warehouse: Warehou
     mirror.wait_running().wait_equal()
     mirror.stop()
     assert ("(101,early)",) in mirror.target_rows()
-    assert sum(mirror.changes().values()) == 1, "only what was written after the slot was there is in the binlog"
+    assert sum(mirror.changes().values()) == 1, "the binlog contains only changes written after the slot was created"
 
 
 @pytest.mark.parametrize("hidden", [True, False], ids=["other sessions hidden", "other sessions seen"])
@@ -92,7 +92,7 @@ def test_a_restart_in_creating_registers_and_waits_again(warehouse: Warehouse, m
         was = before[row.key.shard]
         assert was and row.registered
         old, new = was.furthest, row.registered.furthest
-        assert old and new and new > old, "a later point: the first start's recording may have holes"
+        assert old and new and new > old, "a later point, because the first start's recording may have gaps"
     writer.commit()
     writer.close()
     mirror.wait_running().wait_equal()
@@ -134,7 +134,7 @@ def test_a_slot_with_points_and_no_progress_row_is_progress_lost(warehouse: Ware
         error = mirror.start().wait_error()
         assert isinstance(error, Trouble)
         assert error.name is TroubleName.PROGRESS_LOST
-        assert mirror.rows() == [], "a start that turned out to be none leaves no row"
+        assert mirror.rows() == [], "a rejected start leaves no row"
 
 
 def test_where_the_slots_hold_back_the_xmin_and_sessions_are_hidden_it_says_that_it_cannot_tell(

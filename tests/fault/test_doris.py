@@ -1,4 +1,4 @@
-"""A job into the stand-in for Doris: nothing lost and nothing doubled, for any lost answer and any killed process."""
+"""A job into the stand-in for Doris: nothing is lost or duplicated, for any lost answer and any killed process."""
 
 from __future__ import annotations
 

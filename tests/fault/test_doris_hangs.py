@@ -1,6 +1,6 @@
-"""Pause, resume and stop while a Doris hangs: PAUSE and STOP of Doris Binlog Load hung for ever then (#8143, #9594).
+"""Pause, resume and stop while Doris hangs: with Doris Binlog Load, PAUSE and STOP hung indefinitely (#8143, #9594).
 
-A hang here is one of minutes: loads have their whole time.
+A hang here lasts minutes: loads have their complete time limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANY = 1_000
 
 
 def hang(pair: DorisPair, call: Call, fault: Fault, key: int) -> None:
-    """Every further call of a kind hangs; return once one does."""
+    """Make every further call of a kind hang; return once one does."""
     pair.doris.faults.plan(call, *[fault] * MANY)
     before = pair.doris.faults.left()
     pair.write((key, key))
@@ -34,7 +34,7 @@ def hang(pair: DorisPair, call: Call, fault: Fault, key: int) -> None:
 
 
 def answer_again(pair: DorisPair) -> None:
-    """The server answers new calls, and has ended the hung loads."""
+    """Make the server answer new calls and end the hung loads."""
     for call, _ in HANGS:
         while pair.doris.faults.next(call) is not Fault.NONE:
             pass
@@ -67,7 +67,7 @@ def test_pause_resume_and_stop_answer_within_a_round_while_a_doris_hangs(
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A port that accepts connections and never answers."""
+    """Return a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         yield int(listening.getsockname()[1])
 

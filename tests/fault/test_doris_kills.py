@@ -1,7 +1,7 @@
 """Workers and drivers of a job into the stand-in for Doris are killed, or keep running unseen, and answers are lost.
 
-Every event of the source is a separate row that is never written again, so that a lost event is missing, and a doubled
-event is applied by two loads, which the stand-in reports.
+Every event of the source is a separate row that is written once: a lost event is a missing row, and the stand-in
+reports an event that two loads have applied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOST = [(call, fault) for call in (Call.LOAD, Call.TWO_PHASE) for fault in (Faul
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, here: Callable[[str], None]) -> None:
-    """Call `here` before and after each move of the protocol."""
+    """Call `here` before and after each operation of the protocol."""
     for owner, name in POINTS:
         real: Any = getattr(owner, name)
 
@@ -50,7 +50,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, here: Callable[[str], None]) -> Non
 
 @dataclass
 class Applied:
-    """By key, how often the stand-in has made a row visible."""
+    """By key, the number of times that the stand-in made a row visible."""
 
     rows: Counter[int] = field(default_factory=Counter)
 
@@ -66,7 +66,7 @@ class Applied:
 
 @dataclass
 class Writing:
-    """Inserts of increasing keys, some at a time."""
+    """Inserts of increasing keys, a few at a time."""
 
     pair: DorisPair
     chance: random.Random

@@ -24,7 +24,7 @@ NAMES = 'ADD COLUMN "order" bigint, ADD COLUMN "größe" text, ADD COLUMN "a,b" 
 
 
 def alter(pair: DorisPair, change: str, columns: str) -> None:
-    """Change the source's table, and make the target with these columns."""
+    """Change the source's table, and create the target with these columns."""
     with closing(pair.warehouse.connect(True)) as line, line.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {TABLE} {change}")
     pair.doris.tables.drop("mart", "t")
@@ -43,7 +43,7 @@ def end(pair: DorisPair, call: Call) -> None:
 
 
 def told(pair: DorisPair, text: str) -> Callable[[], bool]:
-    """Whether a retry of the job, or a lane that waits for its next try, names this text."""
+    """Whether a retry of the job, or a lane that waits for its next attempt, contains this text."""
     heard = pair.mirror.heard
     return lambda: any(text in one for one in (*heard.retries, *(lane.error for lane in heard.now.values())))
 
@@ -109,7 +109,7 @@ def test_a_load_that_is_committed_and_not_visible_holds_its_lane_and_is_neither_
     pair.doris.transactions.lose_backend()
     pair.write((1, 1))
     until(told(pair, "is committed but not visible yet"), 30, "the load to be named")
-    assert any(row.decided is not None for row in pair.mirror.rows()), "no position claims what no reader sees"
+    assert any(row.decided is not None for row in pair.mirror.rows()), "no position is ahead of what readers can see"
     assert not pair.equal()
     pair.mirror.stop()
     pair.mirror.start()

@@ -1,4 +1,4 @@
-"""640 lanes, as of 64 DNs with 10 tables each, on 2 places: no due lane waits long, whatever load the others have.
+"""640 lanes (64 DNs with 10 tables each) on two task slots: no due lane waits long under any load.
 
 The loop, its assignment of lanes, the tasks and their threads are the product's; only the servers are simulated
 (`tests.support.crowd`). The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.
@@ -31,7 +31,7 @@ NAMES = [f"t{table}/dn_{dn}" for table in range(TABLES) for dn in range(DNS)]
 
 
 def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLINE) -> float:
-    """The longest wait of a lane, in seconds of the crowd's own clock: it counts work done, not elapsed time."""
+    """Return the longest wait of a lane, in seconds of the crowd's clock, which counts work and not elapsed time."""
     waits = Waits(crowd, TURNS, limit, crowd.hanging)
     try:
         crowd.loop(3 * deadline, waits).run()
@@ -126,5 +126,5 @@ def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     waited = max(lane.waited for lane in mirror.heard.now.values())
     mirror.stop()
     print(f"12 DNs on 2 places, {parallel} lanes at once: longest wait {waited:.2f} s of {took:.2f} s")
-    # the duration depends on this host: that no lane is starved is shown above, by the work done
+    # the duration depends on this host; the work done shows above that no lane is starved
     assert waited < took and all(row.changes for row in mirror.rows())

@@ -1,4 +1,4 @@
-"""The progress row is the fence: copies, zombies, lost answers and rows that fell back change nothing, or are named."""
+"""The progress row is the fence: zombies, lost answers and rows that fell back change nothing, or are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
-    """A mirror that has copied and was stopped; further writes are booked."""
+    """A mirror that has copied and was stopped; further writes are recorded."""
     made = orders(make_mirror, warehouse, seed)
     made.start().wait_running()
     made.stop()
@@ -112,7 +112,7 @@ def test_a_deleted_progress_row_is_progress_lost(mirror: Mirror, rest: bool, whi
     mirror.at_sink(f"DELETE FROM slotkeeper_progress {which}")
     with written(mirror, seed):
         pass
-    mirror.job = replace(mirror.job, on_existing="merge")  # else the filled target is refused first
+    mirror.job = replace(mirror.job, on_existing="merge")  # otherwise the filled target is rejected first
     error = (mirror.start() if rest else mirror).wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.PROGRESS_LOST
@@ -135,7 +135,7 @@ def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed:
     error = mirror.wait_error(KEEPALIVE / 2)
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SINK_OLDER
-    assert sum(mirror.changes().values()) == sum(booked.values()), "nothing was applied over the hole"
+    assert sum(mirror.changes().values()) == sum(booked.values()), "nothing after the gap was applied"
     again = mirror.start().wait_error()
     assert isinstance(again, Trouble)
     assert again.name in (TroubleName.SLOT_MOVED, TroubleName.SINK_OLDER)
@@ -239,5 +239,5 @@ def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
     mirror.take_over = True
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "the lease of ods.orders slot" in error.message, "a living job's lease is not passed"
+    assert "the lease of ods.orders slot" in error.message, "the lease of a running job is not taken"
     other.close()

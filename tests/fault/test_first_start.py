@@ -55,7 +55,7 @@ def refused(mirror: Mirror) -> None:
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.PROGRESS_LOST
-    assert mirror.rows() == [], "a start that turned out to be none leaves no row"
+    assert mirror.rows() == [], "a rejected start leaves no row"
 
 
 def test_progress_lost_is_still_said_after_a_dn_that_was_down(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
@@ -102,7 +102,7 @@ def test_points_of_our_own_broken_starts_are_not_progress_lost(
         newest = mirror.query(warehouse.connect, "SELECT max(sync_point) FROM dws.slot")[0][0]
         points = ", ".join(f"{name}={newest}" for name, _ in warehouse.nodes())
         mirror.job = replace(mirror.job, start=kind if kind == "latest" else points)
-    for point, nth in KILLS:  # the points of earlier tries belong to the job as well, however far each has come
+    for point, nth in KILLS:  # the points of earlier attempts belong to the job as well, whatever they completed
         assert isinstance(mirror.start(driver_probe=At(point, kill, nth)).wait_error(), Killed)
     mirror.start().wait_running()
     run(warehouse, f"INSERT INTO {TABLE} VALUES (101, 'new')")

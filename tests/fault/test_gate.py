@@ -1,4 +1,4 @@
-"""Idle tables are polled early where the source shows commits on other tables, and always after their longest pause."""
+"""Idle tables are polled early if the source shows commits on other tables, and always after their longest pause."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trusted(mirror: Mirror, gates: list[Gate]) -> None:
     """Change a table until its poll and that of another table have shown how the source's newest position moves."""
 
     def is_trusted() -> bool:
-        change(mirror, TABLES[0])  # one before the first poll of each table shows nothing
+        change(mirror, TABLES[0])  # a change before the first poll of each table shows nothing
         return gates[-1].trusted(time.monotonic())
 
     until(is_trusted, 60, "the gate to be trusted")

@@ -1,4 +1,4 @@
-"""Failures of a Hologres that is read by SQL: connections, pages, shards, and a replaced binlog."""
+"""Failures of Hologres when it is read with SQL: connections, pages, shards, and a replaced binlog."""
 
 from __future__ import annotations
 

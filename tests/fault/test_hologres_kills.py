@@ -1,4 +1,4 @@
-"""Workers that read a Hologres by SQL, by stream or by a slot, and are killed: nothing is lost, none applied twice."""
+"""Workers that read Hologres by SQL, by stream or by a slot are killed: no change is lost or applied twice."""
 
 from __future__ import annotations
 

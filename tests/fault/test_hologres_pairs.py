@@ -1,4 +1,4 @@
-"""From a Hologres into another one, and into a Doris: each pair copied, followed through kills, and compared."""
+"""From Hologres into another Hologres, and into Doris: each pair copied, followed through kills, and compared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Into = Callable[[str, Endpoint], "Pair"]
 
 @dataclass
 class Pair:
-    """A job from the stand-in for a Hologres into a sink beside its store."""
+    """A job from the stand-in for Hologres into a sink with a separate store."""
 
     holo: HoloPair
 
@@ -79,7 +79,7 @@ class Pair:
             until(hit, 60, "a worker to be killed")
         kills.disarm()
         kills.wait_for_all()
-        # a worker still running unseen may have left an older row: the key's next change brings the new one
+        # a worker that continued unnoticed may have left an older row: the key's next change replaces it
         holo.write(*((key, 7_000 + key) for key in range(1, 90)))
         until(self.equal, 90, "both tables to be equal")
         mirror.stop()
@@ -88,7 +88,7 @@ class Pair:
 
 @pytest.fixture
 def into(holo_pair: HoloPair) -> Iterator[Into]:
-    """Replaces the job's sink, with its PostgreSQL as the store."""
+    """Replace the job's sink, with its PostgreSQL as the store."""
 
     def made(kind: str, sink: Endpoint) -> Pair:
         job = holo_pair.mirror.job

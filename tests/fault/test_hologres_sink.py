@@ -1,6 +1,4 @@
-"""A job into the stand-in for a Hologres: it copies and follows in each of its modes, and keeps its promise when
-writers are lost.
-"""
+"""A job into the stand-in for Hologres: it copies and follows in each mode, and survives lost writers."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def test_a_row_that_is_there_is_updated_replaced_or_left(
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, here: Callable[[str], None]) -> None:
-    """Call `here` before and after each move of the protocol, and around each statement of a write."""
+    """Call `here` before and after each operation of the protocol, and around each statement of a write."""
     for owner, name in [
         (HologresSink, "prepare"),
         (PostgresDecisions, "decide"),

@@ -1,4 +1,4 @@
-"""Failures of a slot that a Hologres keeps: another user moves or drops it, rights, limits, an odd server."""
+"""Failures of a slot in Hologres: another user moves or drops it, missing rights, limits, an odd server."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_slot_that_somebody_else_touched_stops_the_job_by_name_and_no_row_is_s
     slot_pair.write(*((key, 8) for key in range(1, 21)))
     if not running:
         slot_pair.mirror.start()
-    # if one registers meanwhile, it meets a slot beyond its row first, as with a sink that fell back
+    # a registration in between finds a slot ahead of its row first, as after a fallback of the sink
     names = (name, TroubleName.SINK_OLDER) if running and stranger == "moved ahead" else (name,)
     error = slot_pair.mirror.wait_error()
     assert isinstance(error, Trouble) and error.name in names, error

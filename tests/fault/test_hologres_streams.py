@@ -1,4 +1,4 @@
-"""Failures of the binlog streams of a Hologres: connections, messages, limits, and a replaced binlog."""
+"""Failures of the binlog streams of Hologres: connections, messages, limits, and a replaced binlog."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rows_of_a_version_that_no_catalog_has_are_a_changed_schema(stream_pair:
     with pytest.raises(Trouble) as told:
         stream_pair.read()
     assert told.value.name is TroubleName.SCHEMA_CHANGED and "have table version 2" in told.value.message
-    assert not stream_pair.read()[1], "the next message is of the known one"
+    assert not stream_pair.read()[1], "the next message belongs to the known one"
 
 
 def test_a_version_with_the_same_columns_continues(stream_pair: HoloPair) -> None:

@@ -1,4 +1,4 @@
-"""A job of two hosts: killed or cut off, its owner loses it to the other host, and nothing is lost or doubled."""
+"""A job of two hosts: if its owner is killed or cut off, the other host takes over without loss or repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The incidents: each is shown, a hasty command is refused, the documented fix ends in equal tables.
+"""The incidents: each is shown, a hasty command is rejected, and the documented fix ends in equal tables.
 
 The job is a supervised one without Spark, the commands are those of the runbook, word for word.
 """
@@ -18,7 +18,7 @@ from tests.support.scenes import SECONDS, MakeWorld
 from tests.support.waiting import until
 
 OFTEN = ("dead-slot", "clock-skew", "disk-full")
-"""The quicker incidents, at least one of each group besides the start below; the chaos run plays the others."""
+"""The quicker incidents, at least one of each group; the chaos run plays the others."""
 CASES = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
 
 

@@ -1,4 +1,4 @@
-"""Slots are kept alive while a job pauses or its start waits, and a slot that is recreated does not check its age."""
+"""Slots are kept alive while a job is paused or its start waits, and a recreated slot does not have its age checked."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def kept_alive(mirror: Mirror) -> None:
 def test_a_paused_job_asks_for_no_rows_and_keeps_its_slot_alive(
     warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question can fail for long (a large transaction, a full disk): neither the slot nor the job ends because of
-    it.
-    """
+    """A query for rows can fail for long (a large transaction, a full disk): neither slot nor job ends."""
     mirror = made(warehouse, make_mirror)
     mirror.start().wait_running()
     mirror.pause()

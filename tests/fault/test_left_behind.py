@@ -1,4 +1,4 @@
-"""A killed driver leaves a registration under way at the source: it never lands after the next start's first check."""
+"""A killed driver leaves a registration in flight: it never takes effect after the next start's first check."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_next_start_ends_it(mirror: Mirror, seed: int) -> None:
     mirror.start().wait_running()
     assert not left.waits()
     left.let_go()
-    assert left.error is not None, "its call did not land"
+    assert left.error is not None, "its call had no effect"
     with written(mirror, seed):
         pass
     mirror.wait_applied(mirror.booked())
@@ -107,7 +107,7 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     monkeypatch.setattr(DwsTable, "read_status", looked)
     mirror.start().wait_running()
     assert polled
-    assert not any(polled), "no check ran while it was under way"
+    assert not any(polled), "no check ran in the meantime"
     left.let_go()
     with written(mirror, seed):
         pass
@@ -123,5 +123,7 @@ def test_the_lock_that_holds_it_up_is_real(mirror: Mirror) -> None:
     connection = mirror.warehouse.connect()
     with connection.cursor() as cursor:
         cursor.execute(seen, (mirror.job.slot,))
-        assert cursor.fetchall() == [(left.point + 1,)], "without an end it lands as soon as it may"
+        assert cursor.fetchall() == [(left.point + 1,)], (
+            "if it is not ended, it is committed as soon as it is no longer blocked"
+        )
     connection.close()

@@ -1,4 +1,4 @@
-"""A session locks the target of a running job: it is reported until it unlocks, over all attempts of the job."""
+"""A session locks the target of a running job: all attempts of the job report the lock until it is released."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answers:
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch) -> Mirror:
-    """A job whose steps wait for a lock for 0.3 s and are then tried again."""
+    """A job whose steps wait for a lock for 0.3 s and are then retried."""
     monkeypatch.setitem(sink_session.SETTINGS, "lock_timeout", "300ms")
     return orders(make_mirror, warehouse, seed)
 
@@ -68,7 +68,7 @@ def test_the_session_that_locks_the_target_is_reported_until_it_unlocks_and_no_a
         assert (one.thing, one.pid) == (mirror.job.channel.target, eve.info.backend_pid)
         assert one.cause.endswith(f": LOCK TABLE {mirror.job.channel.target} IN ACCESS EXCLUSIVE MODE")
         cursor.execute("COMMIT")
-    assert all(while_locked), "calm was told although it was locked"
+    assert all(while_locked), "no fault was reported although the target was locked"
     until(lambda: not answers.now, 20, "its end to be told")
     mirror.wait_equal()
     mirror.stop()

@@ -1,4 +1,4 @@
-"""A task commits and its outcome never comes back: its lane's figures are those of the progress row."""
+"""A task commits and its outcome is lost: its lane's figures are those of the progress row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 @dataclass
 class LosesOutcomes(Crowd):
-    """The outcomes of the first `lose` tasks are lost; `told` are the changes that the loop last reported."""
+    """The outcomes of the first `lose` tasks are lost; `told` contains the changes that the loop last reported."""
 
     lose: int = 2
 

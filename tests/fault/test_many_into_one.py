@@ -1,6 +1,6 @@
-"""Tables of one MariaDB into one target, each with its own constant: what one table does leaves the others' rows alone.
+"""Tables of one MariaDB into one target, each with its own constant: one table does not affect the others' rows.
 
-A part is compared with its table by the product's `verify`; parts that must not change, by the place of each row.
+`verify` compares a part with its table; parts that must not change are compared by the location of each row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def parts(pair: MysqlPair, values: Sequence[str | int], target: str = TARGET) ->
 
 @pytest.fixture
 def shops(make_mysql_pair: MakeMysqlPair) -> Callable[..., MysqlPair]:
-    """Makes a job of `number` tables with 300 rows each, of the same keys and different values."""
+    """Makes a job of `number` tables with 300 rows each, with the same keys and different values."""
 
     def make(number: int) -> MysqlPair:
         pair = parts(make_mysql_pair(tables=number), [f"eu_{n}" for n in range(1, number + 1)])
@@ -69,13 +69,13 @@ def wait_equal(pair: MysqlPair) -> None:
 
 
 def places(mirror: Mirror, but: str) -> list[tuple[Any, ...]]:
-    """Each row of the other parts, with the place and the transaction that wrote it: no statement has touched it."""
+    """Return the location of each row of the other parts and the transaction that wrote it; both must not change."""
     rows = f"SELECT ctid::text, xmin::text, t::text FROM {TARGET} t WHERE {COLUMN} <> '{but}' ORDER BY 1"
     return mirror.query(mirror.sink, rows)
 
 
 def write(pair: MysqlPair, chance: random.Random, table: str, number: int = 30) -> None:
-    """Changes of one table, some of them of keys."""
+    """Change rows of one table; some of the changes are changed keys."""
     for _ in range(number):
         key = chance.randrange(1, 400)
         pair.run(

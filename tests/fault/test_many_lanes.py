@@ -1,4 +1,4 @@
-"""Ten tables in one job on 2 places: no due lane waits long under writes to all tables, and sessions stay few.
+"""Ten tables in one job on two task slots: no due lane waits long under writes to all tables, and sessions stay few.
 
 Real servers (the stand-in) and the whole engine; the large one on a real Spark. The writers adapt to this host: the
 next transaction comes once most of the earlier rows are applied. A burst that makes every lane due at once is measured,
@@ -28,7 +28,7 @@ OUTSTANDING = 8
 
 
 SERVED = 100
-"""Lanes a second that a host serves whose cores are reserved for this test, at least."""
+"""The minimum number of lanes per second that a host serves if its cores are reserved for this test."""
 PATIENCE = 2.0
 """The maximum ratio to the wait that matches a host's pace, which is measured at another moment."""
 
@@ -98,7 +98,7 @@ def crowded(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, dns: int) ->
 
 
 def played(job: Crowded, seed: int, seconds: float) -> tuple[float, float]:
-    """The longest wait during the writes, and the time that serving every lane once took."""
+    """Return the longest wait during the writes, and the time that serving every lane once took."""
     job.mirror.start().wait_running(240)
     job.write(random.Random(seed), seconds)
     waited, sessions, written = job.longest(), job.sessions(), job.written

@@ -31,7 +31,7 @@ from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 
 STARTING = 3
-"""Sessions of a start: one that reads, one that registers, one for the catalog."""
+"""Sessions of a start: one to read, one to register, one for the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def most_sessions(tables: int, dns: int, pool: int) -> SessionCount:
 
 ROWS = 40
 SOON = 3.0
-"""Seconds: a job of few tables finds a change after less than a second (ADR 89)."""
+"""Seconds; a job of few tables finds a change in less than a second (ADR 89)."""
 
 
 def named(count: int, prefix: str = "t") -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def refuse_more_than_told(mirror: Mirror, dns: int) -> str:
 
 @contextmanager
 def written_beside(mirror: Mirror, tables: tuple[str, ...]) -> Iterator[None]:
-    """Commit some transactions a second beside the block, to advance the cluster's newest point for all tables."""
+    """Commit some transactions per second during the block, to advance the cluster's newest point for all tables."""
     over = threading.Event()
 
     def write() -> None:
@@ -162,7 +162,7 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn
 
 @dataclass
 class Arrivals:
-    """New rows by their table, and the seconds until each was at the sink."""
+    """The new rows by table, and the seconds until each arrived in the sink."""
 
     mirror: Mirror
     sent: dict[str, float] = field(default_factory=dict)

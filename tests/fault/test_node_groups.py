@@ -1,4 +1,4 @@
-"""A logical cluster: DNs without data of a table are not its lanes, for any answer of theirs."""
+"""A logical cluster: DNs without data of a table are not its lanes, whatever they answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_dn_that_does_not_hold_the_table_has_no_lane(
     warehouse.node_elsewhere("dn_of_others_2", answers)
     mirror.source(f"DELETE FROM {TABLE} WHERE id > 40")
     mirror.wait_equal()
-    assert mirror.heard.epoch == epoch, "no start for a DN of others"
+    assert mirror.heard.epoch == epoch, "no start for a DN of another node group"
     mirror.stop()
     assert verify(mirror.job, runs=False, on_rows=lambda done, planned: None).equal
     run(warehouse, f"INSERT INTO {TABLE} VALUES (100, 'z')")

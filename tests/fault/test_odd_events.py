@@ -28,7 +28,7 @@ def running(warehouse: Warehouse, make_mirror: MakeMirror, where: str = "") -> M
 
 
 def spoiled(mirror: Mirror, write: str, change: str) -> None:
-    """A transaction whose records differ from the written rows: changed in the store before it commits."""
+    """Run a transaction whose records differ from the written rows: changed in the store before it commits."""
     store = f"(SELECT 'dws.b_' || '{TABLE}'::regclass::oid)"
     update = f"UPDATE %s SET {change} AND xid = pg_current_xact_id()".replace("'", "''")
     mirror.source(write, f"DO $$ BEGIN EXECUTE format('{update}', {store}); END $$")
@@ -55,7 +55,7 @@ def test_a_step_with_an_odd_event_ends_as_a_named_defect_and_applies_nothing(
     spoiled(mirror, write, change)
     error = mirror.wait_error(LATE)
     assert isinstance(error, Defect) and named in error.message and error.hint, error
-    assert "Ada" not in error.message, "no value of a row"
+    assert "Ada" not in error.message, "the text contains no value of a row"
     assert sorted(mirror.target_rows()) == sorted(before) and sum(mirror.changes().values()) == counted
 
 

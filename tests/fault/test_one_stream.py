@@ -81,7 +81,7 @@ def test_the_stream_is_confirmed_up_to_the_least_of_its_channels(make_pair: Make
             writing.put(ONE, id=key, v=-key)
         pair.origin.rotate()
         pair.wait_equal()
-    # an idle channel is advanced, too, so that it does not hold the binlog for ever
+    # an idle channel is advanced as well, so that it does not retain the binlog
     until(lambda: kept(pair) == least(pair) == pair.origin.latest(), 60, "all of it to be confirmed")
     pair.mirror.stop()
     pair.origin.purge_read()

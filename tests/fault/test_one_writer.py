@@ -1,4 +1,4 @@
-"""One target has one writer, also across progress schemas, which share no fence: a lock held as long as the lease."""
+"""One target has one writer, even across progress schemas, which share no fence: a lock held as long as the lease."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lose_the_lease(mirror: Mirror) -> None:
 
 @pytest.fixture
 def thief(mirror: Mirror) -> Iterator[Thief]:
-    """Ends the lease's session while a session of another job, which has waited, takes the target's lock."""
+    """End the lease's session while a waiting session of another job takes the target's lock."""
     with closing(mirror.sink()) as connection, connection.cursor() as cursor:
         cursor.execute("SET application_name = 'slotkeeper/thief/lease'")
 
@@ -91,7 +91,7 @@ def test_two_jobs_on_one_target_from_two_progress_schemas_are_refused(
         pass
     mirror.wait_applied(mirror.booked())
     mirror.stop()
-    assert second.start().wait_running(), "a target that no job writes to any more is free"
+    assert second.start().wait_running(), "a target is free once no job writes to it"
     second.stop()
 
 

@@ -1,4 +1,4 @@
-"""A list of sessions does not name what it leaves out: a start waits for transactions that it cannot see.
+"""A list of sessions does not show which sessions are missing: a start waits for transactions that it cannot see.
 
 DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, and those of one coordinator.
 """
@@ -30,7 +30,7 @@ EARLY = f"INSERT INTO {TABLE} VALUES (101, 'early')"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No older session has to be waited for here, visible or not."""
+    """Remove the wait for older sessions, visible or not."""
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 0.0)
 
 
@@ -72,7 +72,7 @@ def waits(mirror: Mirror, words: str) -> None:
 
 
 def whole(mirror: Mirror) -> None:
-    """The job becomes RUNNING with the rows that were written before its slot was there."""
+    """Check that the job becomes RUNNING with the rows that were written before its slot existed."""
     mirror.wait_running().wait_equal()
     mirror.stop()
     assert ("(101,early)",) in mirror.target_rows()
@@ -136,7 +136,7 @@ def test_one_that_has_only_read_so_far_is_waited_for_on_every_coordinator(mirror
 
 
 def test_a_coordinators_own_snapshot_is_not_all_that_is_asked(mirror: Mirror) -> None:
-    """Where coordinators do not show each other's sessions, a DN's xmin still holds an unseen transaction back."""
+    """If coordinators do not show each other's sessions, a DN's xmin is still held back by an unseen transaction."""
     facts.second_coordinator(mirror.warehouse)
     facts.snapshots_apart(mirror.warehouse)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
@@ -181,9 +181,7 @@ def test_where_the_slots_hold_back_the_xmin_and_the_list_is_not_whole_it_cannot_
 
 
 def test_an_idle_cluster_keeps_no_start_waiting(mirror: Mirror) -> None:
-    """No session writes, and a status takes no number: the DNs' xmin advances by the numbers that the start itself
-    takes.
-    """
+    """No session writes, and a status takes no number: xmin advances because the start requests numbers."""
     facts.activity_by_user(mirror.warehouse)
     facts.status_takes_no_number(mirror.warehouse)
     mirror.keepalive = 600.0  # a registration is a write, and the sink's writes are on the same server here

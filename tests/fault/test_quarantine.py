@@ -33,7 +33,7 @@ EVERY = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.c
 
 
 class Ending:
-    """Ends the session before the nth statement that it sends; `sent` counts them.
+    """Ends the session before the nth statement that it sends; `sent` counts the statements.
 
     The test takes each statement in turn, or one in every few from a random one on.
     """
@@ -68,7 +68,7 @@ class Ending:
             self.target.run(f"SELECT pg_terminate_backend({cursor.connection.get_backend_pid()}, 5000)")
 
     def everywhere(self, act: Callable[[], object], unchanged: Callable[[], None]) -> int:
-        """End it at each statement in turn, until one run ends well; the number of statements."""
+        """End it at each statement in turn until a run completes; return the number of statements."""
         while True:
             self.nth, self.sent = self.nth + self.every, 0
             try:

@@ -1,4 +1,4 @@
-"""A query's writer is killed before and after each statement, even COMMIT: each batch once, aborts are harmless.
+"""A query's writer is killed before and after each statement, even COMMIT: each batch is written once.
 
 Killed means that no rollback is sent and the connection is closed. The test then acts as Spark does: it may abort the
 batch, and the next run takes it again under new tokens. `tests/spark` uses Spark itself.
@@ -59,7 +59,7 @@ class Killer:
         raise Killed
 
     def kills(self, nth: int, when: When, does: Callable[[], object]) -> bool:
-        """Whether `does` was killed at its nth statement; False if it has fewer."""
+        """Whether the process was killed at its nth statement; False if it has fewer."""
         self.nth, self.when, self.said, self.armed = nth, when, [], True
         try:
             does()
@@ -99,7 +99,7 @@ def taken_again(target: QueryEffects, batches: list[list[Event]], aborts: bool) 
             sink.discard()
     before = target.versions()
     there = not target.batch(1, batches[1])
-    assert not there or target.versions() == before, "a batch that is there is not written again"
+    assert not there or target.versions() == before, "an existing batch is not written again"
     assert target.batch(2, batches[2])
     oracle = Oracle(Rules(), {})
     oracle.apply(event for batch in batches for event in batch)
@@ -115,7 +115,7 @@ def begin(target: QueryEffects, batches: list[list[Event]]) -> None:
 
 
 def walk(target: QueryEffects, batches: list[list[Event]], killer: Killer, when: When, whole: bool) -> list[bool]:
-    """Kill at each statement of a batch (or of its commit alone) in turn; by statement, whether the batch was there."""
+    """Kill at each statement of a batch (or of its commit only); return, by statement, whether the batch was there."""
     found: list[bool] = []
     for nth in itertools.count(1):
         begin(target, batches)
@@ -139,7 +139,7 @@ def test_a_commit_killed_at_any_statement_is_there_once(
     killer = Killer(monkeypatch)
     found = walk(target, batches, killer, when, whole=False)
     assert len(found) >= 8 and killer.said[-1] == "commit"
-    assert not any(found[:-1]), "before COMMIT nothing is there"
+    assert not any(found[:-1]), "before COMMIT, no row is visible"
     assert found[-1] is (when == "after"), "behind COMMIT all is"
 
 
@@ -154,8 +154,8 @@ def test_a_batch_killed_at_any_statement_is_there_once(
         monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.routing.LEAST", 1)
         monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.PostgresQuerySink._once", lambda *_: True)
     found = walk(target, batches, Killer(monkeypatch), when, whole=True)
-    assert len(found) > 30 and found[-1], "the last statements free what was staged, behind COMMIT"
-    assert found == sorted(found), "not there up to COMMIT, there from then on"
+    assert len(found) > 30 and found[-1], "the last statements delete the staged rows after COMMIT"
+    assert found == sorted(found), "visible only from COMMIT on"
 
 
 def test_a_batch_of_a_driver_that_lives_on_behind_the_next_one_is_refused(

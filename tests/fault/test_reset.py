@@ -1,4 +1,4 @@
-"""A reset goes where its plan says, replays and skips exactly the predicted changes; a start continues there."""
+"""A reset moves to the position in its plan, and replays and skips exactly the predicted changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
 
 
 def followed(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, folder: Path) -> Resetting:
-    """A mirror that has followed changes on every DN, registered some and was stopped; its binlog still holds all."""
+    """A mirror that has followed changes on every DN, registered some and was stopped; its binlog has all of them."""
     mirror = orders(make_mirror, warehouse, seed)
     mirror.start().wait_running()
     first = {row.key: row.registered for row in mirror.rows()}
@@ -269,7 +269,7 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
 
 
 def part_replayed(resetting: Resetting, seed: int) -> str:
-    """Reset to the first record and replay about half of it; the reset's id."""
+    """Reset to the first record and replay about half of it; return the reset's id."""
     backup = resetting.reset(EARLIEST).reset
     replay(resetting.mirror, 0.5, Random(seed))
     assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}
@@ -279,7 +279,7 @@ def part_replayed(resetting: Resetting, seed: int) -> str:
 def test_an_undo_is_refused_once_the_replay_has_started(resetting: Resetting, seed: int) -> None:
     mirror = resetting.mirror
     backup = part_replayed(resetting, seed)
-    assert mirror.difference() != (0, 0), "older values stand in the target"
+    assert mirror.difference() != (0, 0), "the target contains older values"
     before, plan = resetting.places(), resetting.plan(Goal(TargetKind.BACKUP, backup=backup))
     assert [check.name for check in plan.failed] == ["replay not started"]
     with pytest.raises(Refused, match="the replay has started: start the job to finish it, or reset to a snapshot"):
@@ -288,7 +288,7 @@ def test_an_undo_is_refused_once_the_replay_has_started(resetting: Resetting, se
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
-    assert resetting.undo(backup).outcome == DONE, "the replay is through: nothing older is left"
+    assert resetting.undo(backup).outcome == DONE, "the replay is complete: no older value remains"
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -313,7 +313,7 @@ def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
     assert plan.voids and plan.at_stake > 0
     done = resetting.execute(plan)
     assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}
-    assert resetting.voided == [done.reset], "an older comparison says nothing any more"
+    assert resetting.voided == [done.reset], "an older comparison is no longer valid"
     mirror.start().wait_running()
     mirror.stop()
     assert mirror.difference() != (0, 0)

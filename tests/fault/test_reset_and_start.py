@@ -1,4 +1,4 @@
-"""Between a reset and a start no change is skipped silently: a snapshot copies, or nothing starts.
+"""Between a reset and a start no change is skipped silently: a snapshot copies the table, or nothing starts.
 
 An undo does not call a target equal that a start has recreated since.
 """
@@ -57,7 +57,7 @@ def test_where_start_makes_no_copy_a_snapshot_is_refused_and_an_emptied_mirror_d
     assert 'start = "initial"' in error.hint
     mirror.job = replace(mirror.job, start="initial")
     mirror.start(driver_probe=At("after_first_registration", kill)).wait_error()
-    assert sum(mirror.changes().values()) == 1, "after a copy that was killed, too, the rows tell that a copy is due"
+    assert sum(mirror.changes().values()) == 1, "the rows show that a copy is due, also after a killed copy"
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -81,7 +81,7 @@ def test_an_undo_over_a_target_that_a_start_may_have_recreated_is_refused(
     with pytest.raises(Refused, match="may have rebuilt the target"):
         resetting.reset(backup)
     assert resetting.resume().sentence == NEVER_BEGUN
-    assert refusing(resetting, backup) == ["target unchanged"], "a reset that never began hides no start"
+    assert refusing(resetting, backup) == ["target unchanged"], "a reset that did not begin does not hide a start"
     assert resetting.reset(SNAPSHOT).outcome == DONE
     assert refusing(resetting, backup) == ["target unchanged"], "nor does another one"
 

@@ -1,4 +1,4 @@
-"""A reset is killed at every step: each time it is reported, and finished or rolled back, never left half moved."""
+"""A reset is killed at every step: each time it is reported, and completed or rolled back, never left half done."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
 
 BEFORE = ("after_backup_file", "after_backup_row", "after_intent")
-"""Points at which nothing has started yet: no mark, nothing to resume."""
+"""Points at which nothing has been started yet: there is no marker and nothing to resume."""
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> Non
 
 
 def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
-    """A task waits, the slot is reset meanwhile, the task continues: it commits nothing."""
+    """A task waits, the slot is reset meanwhile, and the task continues: it commits nothing."""
     mirror = resetting.mirror
     with written(mirror, seed, changes=40):
         pass
@@ -132,7 +132,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     assert errors or not stood
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
-    assert resetting.places() == quarantined, "a commit of an older epoch got through"
+    assert resetting.places() == quarantined, "a commit of an older epoch succeeded"
     entries.close_kept(mirror.job)
 
 

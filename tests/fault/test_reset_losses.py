@@ -1,7 +1,7 @@
-"""A reset that finds something missing or moved ends ROLLED BACK with that sentence, and the next start names it.
+"""A reset that finds something missing or moved ends as ROLLED BACK and reports it, as does the next start.
 
-Missing: the slot on one DN or all, the table, progress rows. Moved: rows, by a step that was under way. No command
-stays refused for good.
+Missing: the slot on one DN or all, the table, progress rows. Moved: rows, by a step in progress. No command is
+rejected permanently.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Losing:
         return error.name
 
     def over(self, result: Result, words: str) -> None:
-        """The reset is ROLLED BACK, gives the reason, and nothing is unfinished."""
+        """Check that the reset is ROLLED BACK, gives the reason, and leaves nothing unfinished."""
         assert result.outcome == ROLLED_BACK
         assert words in result.sentence
         self.closed()
@@ -115,7 +115,7 @@ def test_a_slot_lost_in_the_middle_of_a_reset_ends_it_rolled_back_and_the_next_s
         if moment[1:] == WIPED[3]:
             assert losing.named() is TroubleName.SLOT_LOST
         losing.again()
-    assert losing.resetting.reset(EARLIEST).outcome == DONE, "nothing is refused for ever"
+    assert losing.resetting.reset(EARLIEST).outcome == DONE, "nothing is rejected permanently"
 
 
 def test_a_slot_lost_in_the_middle_of_a_reset_where_asking_makes_none(losing: Losing) -> None:
@@ -195,11 +195,11 @@ def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_n
     for point in ("after_begun", "after_silence", "after_rows", "after_false", "after_compare"):
         for how in (one, ctx):
             if (point, how) in (("after_compare", one), ("after_false", ctx)):
-                continue  # there one row is locked, by the thread that deletes the others
+                continue  # there, the thread that deletes the others has locked one row
             taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
             result = losing.resetting.reset(EARLIEST, taken)
             if point == "after_compare":
-                assert result.outcome == DONE, "the last look is over"
+                assert result.outcome == DONE, "the last check is complete"
                 losing.closed()
             else:
                 losing.over(result, "PROGRESS LOST: ")
@@ -233,7 +233,7 @@ def test_a_row_that_a_person_moved_is_left_and_the_others_go_back(losing: Losing
 
 
 def stepped(losing: Losing) -> Callable[[], object]:
-    """Takes the pending steps, as a worker does that was under way."""
+    """Commit the pending steps, like a worker that was in the middle of a step."""
 
     def step() -> None:
         before = losing.rows()

@@ -29,7 +29,7 @@ MARKED = -1
 
 @dataclass
 class World:
-    """A table whose keys are each inserted once, so that a change is a row; its job, and its unread changes."""
+    """A table whose keys are each inserted once, so that each change is a row; its job, and its unread changes."""
 
     mirror: Mirror
     resetting: Resetting
@@ -93,7 +93,7 @@ def promised(plan: ResetPlan) -> str:
 
 
 def kinds(draw: Random) -> Iterator[str]:
-    """Each kind in turn, in an order that is drawn again for each round."""
+    """Yield each kind in turn, in an order that is drawn again for each round."""
     every = ["earliest", "latest", "point", "point of one", "time", "replace", "merge"]
     while True:
         yield from draw.sample(every, len(every))
@@ -139,8 +139,8 @@ def test_what_a_plan_said_is_what_happened_to_the_rows(
         written = {key for key, is_new in now.items() if is_new}
         if plan.rows is None:
             assert len(written) == again + len(world.unread) - plan.skipped, (kind, plan.goal.text)
-            assert len(world.unread - now.keys()) == plan.skipped, "what was skipped never came"
-            assert now.keys() == held.keys() | written, "and nothing else has moved"
+            assert len(world.unread - now.keys()) == plan.skipped, "skipped changes were not applied"
+            assert now.keys() == held.keys() | written, "and nothing else has changed"
             assert sum(mirror.changes().values()) - sum(before.values()) == len(written)
             for number, words in ((again, "applied again"), (plan.skipped, "SKIPPED")):
                 assert (f"{number:,} change" in said and words in said) if number else f"{words}:" not in said, said

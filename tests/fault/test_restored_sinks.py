@@ -1,4 +1,4 @@
-"""A sink that was restored to an older copy: the start reports it, on the job's own host and on any other."""
+"""A sink was restored to an older copy: the start reports this, on the job's own host and on any other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLES = (TARGET, "public.slotkeeper_progress")
 
 
 def save(mirror: Mirror, name: str) -> None:
-    """A copy of the target and its progress rows as of one moment, while the job runs."""
+    """Return a copy of the target and its progress rows as of one moment, while the job runs."""
     connection = mirror.sink_server.connect(mirror.sink_database, autocommit=False)
     with closing(connection), connection.cursor() as cursor:
         cursor.execute(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; CREATE SCHEMA {name}")

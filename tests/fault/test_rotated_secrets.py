@@ -49,10 +49,10 @@ def test_a_job_whose_reference_is_late_waits_and_says_so_and_asks_no_server_in_v
     told = threading.Thread(target=lambda: until(refused, 60, "the lanes to say so"), daemon=True)
     told.start()
     rotation.rotate(behind=4.0)
-    assert not told.is_alive(), "the lanes say that the login is refused"
+    assert not told.is_alive(), "the lanes report that the login is rejected"
     rotation.followed(f"INSERT INTO {TABLE} VALUES (1, 'x')")
     mirror.stop()
-    assert rotation.runs(sink) - before < 40, "no session runs the command for itself"
+    assert rotation.runs(sink) - before < 40, "the sessions do not each run the command"
 
 
 def test_a_start_with_a_wrong_password_fails_after_two_tries(rotation: Rotation) -> None:

@@ -1,4 +1,4 @@
-"""The same of a MySQL source and of a Doris sink: a changed password ends no running job."""
+"""A password change at a MySQL source or a Doris sink ends no running job."""
 
 from __future__ import annotations
 

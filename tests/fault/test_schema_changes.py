@@ -133,7 +133,7 @@ def ended_equal(mirror: Mirror) -> None:
 
 
 def until_equal(mirror: Mirror) -> None:
-    """Wait for the same columns by name on both ends, with the same rows."""
+    """Wait until both ends have the same columns by name, and the same rows."""
 
     def equal() -> bool:
         names = sorted(mirror.query(mirror.warehouse.connect, columns_of(TABLE)))
@@ -158,7 +158,7 @@ def stops_and_says(mirror: Mirror, what: str, folder: Path) -> None:
     assert error.name in (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST), error
     assert statements_of(error.hint) == CHANGES[what][1]
     assert isinstance(again := mirror.start().wait_error(), Trouble)
-    assert again.hint == error.hint, "the next start says the same"
+    assert again.hint == error.hint, "the next start reports the same"
     typed_as_printed(mirror, error.hint, folder)
     ended_equal(mirror)
 
@@ -175,7 +175,7 @@ def continues(mirror: Mirror, what: str) -> None:
 
 
 def test_old_values_that_fit_no_new_type_go(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """The source adapted the values in its own way; its copy brings the result."""
+    """The source converted the values in its own way; its copy writes the result."""
     mirror = prepared(warehouse, make_mirror, RESNAPSHOT, "id bigint NOT NULL, f double precision NOT NULL")
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 1e12), (2, 2)")
     mirror.start().wait_running()
@@ -424,7 +424,7 @@ VALUES = {"integer": "7", "bigint": "70000000000", "text": "'t'", "date": "'2026
 
 
 def random_change(draw: random.Random, columns: dict[str, str]) -> str:
-    """One more change of the source, which `columns` (type by name, the key apart) follows."""
+    """Make another change of the source; `columns` (type by name, without the key) follows it."""
     act = draw.choice(["ADD", "DROP", "RENAME", "TYPE"]) if columns else "ADD"
     name, type_ = f"c{draw.randrange(10**6)}", draw.choice(list(VALUES))
     if act == "ADD":
@@ -454,7 +454,7 @@ def test_a_job_outlives_many_changes_and_kills(
     for turn in range(12):
         before = dict(columns)
         statements = [random_change(draw, columns) for _ in range(draw.randrange(1, 4))]
-        while columns == before:  # a change that undoes itself is a lost slot without a visible cause
+        while columns == before:  # a change that was reverted is a lost slot without a visible cause
             statements.append(random_change(draw, columns))
         kills = draw.random() < 0.5
         if kills:

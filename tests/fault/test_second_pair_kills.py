@@ -1,4 +1,4 @@
-"""The second pair under kills: nothing is lost, and every row that its sink gets once more is counted."""
+"""The second pair under kills: no change is lost, and every row that its sink gets again is counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.sqlite_pair.sink import ADDS_UP, BY_KEY
 TABLE = "ods.t"
 PROMISES = [(ADDS_UP, Delivery.AT_LEAST_ONCE), (BY_KEY, Delivery.EQUAL_IN_THE_END)]
 ROTATED = 0.05
-"""The share of transactions behind which the next binlog file begins."""
+"""The share of transactions after which the next binlog file begins."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Table:
 
     @property
     def events(self) -> int:
-        """Without the events of the rows that existed before."""
+        """Return the events, without those of the rows that existed before."""
         return self.origin.events[TABLE] - LOADED
 
     def write(self) -> None:

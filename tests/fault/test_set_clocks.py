@@ -1,4 +1,4 @@
-"""Clocks are set an hour back and forward, at the source, at the sink and on this host: nothing is lost or doubled.
+"""The clocks of source, sink and this host are set an hour back and forward: no change is lost or duplicated.
 
 Only differences between a server's times can matter, so the source's clock is set by moving its stored times the other
 way. The sink's clock is set by functions that replace its `now()` and `clock_timestamp()`, since one of its times
@@ -48,7 +48,7 @@ class SetClock(SystemClock):
 
 
 def can_set_sink(mirror: Mirror) -> Callable[[float], None]:
-    """Replace the clock of a mirror's sink by one that can be set; call it before the job opens a session there."""
+    """Replace the clock of a mirror's sink with one that can be set; call it before the job opens a session there."""
     functions = [
         statement
         for name, kind in (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
@@ -87,7 +87,7 @@ def can_set_source(mirror: Mirror) -> Callable[[float], None]:
 
 
 def set_here(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """A clock of this host for code that opens its own: resets, the audit, the state store."""
+    """Set the clock of this host for code that opens its own: resets, the audit, the state store."""
     clock = SetClock()
     for module in (slotkeeper.core.services.reset, slotkeeper.core.state.audit, slotkeeper.core.state.sqlite):
         monkeypatch.setattr(module, "SystemClock", lambda *_: clock)
@@ -103,7 +103,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
 
 
 def clocks_of(mirror: Mirror) -> Jumps:
-    """By server, the function that sets its clock ahead by this number of seconds."""
+    """Return, by server, the function that sets its clock ahead by this number of seconds."""
     here = SetClock()
     mirror.clock = here
     return {
@@ -237,7 +237,7 @@ def test_a_ttl_counts_by_the_source_s_clock_alone(mirror: Mirror) -> None:
     assert late.left.severity is Severity.FINE
     set_sink(-HOUR)
     (early, *_) = put_together(ttl, None, now, None, None, {"s": own_lanes(mirror.job, now)}).slot("s").shards
-    assert early.left is None, "what a clock that was set back says of our registration is nothing"
+    assert early.left is None, "a clock that was set back proves nothing about the registration"
 
 
 def test_audit_lines_stay_in_the_order_in_which_they_were_written(

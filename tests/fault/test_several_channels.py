@@ -1,4 +1,4 @@
-"""One job over several tables: each mirrors as it would alone, at any interruption; an error names its table."""
+"""One job over several tables: each is mirrored as in a separate job, for any interruption."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
 
 
 def touched(mirror: Mirror) -> dict[str, int]:
-    """Change each table in one transaction with the others; the resulting events by table."""
+    """Change all tables in one transaction; return the resulting events by table."""
     mirror.source(
         f"UPDATE {TABLES[0]} SET v = v + 1 WHERE id <= 40",
         f"DELETE FROM {TABLES[1]} WHERE id % 10 = 3",
@@ -109,7 +109,7 @@ def test_a_table_that_is_added_is_copied_and_one_that_is_removed_stays_as_it_was
     left = "SELECT source_table, count(*), min(changes), count(DISTINCT epoch) FROM slotkeeper_progress GROUP BY 1"
     rows = {table: rest for table, *rest in mirror.query(mirror.sink, left)}
     assert rows[TABLES[0]] == [4, 0, 1]
-    # both are configured again: the one that was left out resumes from its position
+    # both are configured again: the table that was left out resumes from its position
     mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
     mirror.start().wait_running().wait_equal()
     mirror.stop()
@@ -143,7 +143,7 @@ def test_a_sink_that_is_just_starting_makes_no_table_wait_for_the_copy_of_anothe
     mirror.wait_table(TABLES[2], JobState.RUNNING)
     mirror.wait_equal()
     mirror.stop()
-    assert len(asked) > 1 and states, "it was asked again, and a table was copied"
+    assert len(asked) > 1 and states, "it was queried again, and a table was copied"
     assert {states[0][table] for table in TABLES[:2]} == {JobState.RUNNING.value}, states
     assert states[0][TABLES[2]] == JobState.SNAPSHOT.value
 
@@ -169,7 +169,9 @@ def test_ddl_on_one_table_stops_that_table_alone_and_its_reset_brings_it_back_wh
     mirror.wait_equal()
     assert not mirror.ended()
     mirror.stop()
-    assert len({row.epoch for row in mirror.rows()}) == 2, "one for those together, one for the table alone"
+    assert len({row.epoch for row in mirror.rows()}) == 2, (
+        "one for the tables that run together, one for the separate table"
+    )
 
 
 def test_a_table_is_paused_resumed_stopped_and_started_while_the_others_stream(
@@ -421,7 +423,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     step, quiet = ["status", "COPY", "status"], ["COPY", "status"]
     first = [*identified, *step] if len(tables) == 1 else [*identified, *step, *identified, *step]
     assert asked[: len(first)] == first
-    # a quiet turn starts from the last check; where tables share a session, it has to be asked again
+    # a quiet turn starts from the last check; if tables share a session, the query has to be repeated
     again = quiet if len(tables) == 1 else ["status", *quiet]
     turns, rest = divmod(len(asked) - len(first), len(again))
     assert (asked[len(first) :], rest) == (again * turns, 0)
@@ -433,13 +435,13 @@ HOW = ("nothing", "stop", "stop and purge", "end sink sessions", "end source ses
 
 
 def cut(mirror: Mirror) -> None:
-    """End all sessions of the job at both ends, as the loss of its host would."""
+    """End all sessions of the job at both ends, as after the loss of its host."""
     disturb(mirror, "end source sessions")
     disturb(mirror, "end sink sessions")
 
 
 def write(connection: pg.Connection, draw: random.Random, booked: dict[str, int]) -> None:
-    """One transaction over some of the tables; its events are booked once it is committed."""
+    """Run one transaction over some of the tables; its events are recorded once it is committed."""
     made = dict.fromkeys(TABLES, 0)
     with pg.transaction(connection) as cursor:
         for table in draw.sample(TABLES, draw.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""Connections that go silent in mid-step: the product's deadline cuts them, nothing is lost or applied twice."""
+"""Connections become silent in the middle of a step: the deadline cuts them, nothing is lost or applied twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def line(mirror: Mirror) -> Iterator[Proxy]:
 
 
 def said(mirror: Mirror) -> str:
-    """The job's report of its errors, and its lanes' reports."""
+    """Return the job's report of its errors, and its lanes' reports."""
     return " ".join([*mirror.heard.retries, *(f"{lane.error}" for lane in mirror.heard.now.values())])
 
 

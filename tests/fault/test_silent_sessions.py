@@ -1,4 +1,4 @@
-"""Sessions whose server never answers: a driver ends nevertheless, and tries another session for its lease."""
+"""Sessions whose server never answers: a driver ends nevertheless, and uses another session for its lease."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.Mo
 
 
 class Silence:
-    """Stops the backend of the job's lease right before it is asked."""
+    """Stops the backend of the job's lease just before it is queried."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.pid = 0
@@ -50,7 +50,7 @@ class Silence:
         self._wanted, self._asked = threading.Event(), threading.Event()
 
     def keep(self, leases: Leases) -> None:
-        """Stands for `Leases.keep`."""
+        """Replaces `Leases.keep`."""
         if self._wanted.is_set():
             self._wanted.clear()
             os.kill(self.pid, signal.SIGSTOP)
@@ -71,7 +71,7 @@ class Silence:
             os.kill(pid, signal.SIGCONT)
 
     def sessions(self) -> list[int]:
-        """The backends of the lease, a stopped one among them."""
+        """Return the backends of the lease, including a stopped one."""
         found = f"SELECT pid FROM pg_stat_activity WHERE application_name = '{self._name}'"
         return [pid for (pid,) in self._mirror.query(self._mirror.sink, found)]
 

@@ -1,4 +1,4 @@
-"""A sink that answers again is used at once: the job does not wait for the next try of each lane."""
+"""A sink that answers again is used at once: the job does not wait for each lane's next retry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = 3_600_000
 
 
 class Patient(Crowd):
-    """A job that would wait an hour for its next try."""
+    """A job that would wait an hour for its next retry."""
 
     @property
     def job(self) -> JobSpec:

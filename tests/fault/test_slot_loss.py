@@ -43,7 +43,7 @@ def made_again(mirror: Mirror) -> None:
 
 
 def taken_over(mirror: Mirror) -> None:
-    """Another session registers the newest point, beyond the changes written meanwhile, and they are purged."""
+    """Another session registers the newest point, beyond the changes written in between, which are then purged."""
     run(mirror.warehouse, BEFORE.replace("101, 140", "301, 340").replace("before", "skipped"))
     run(mirror.warehouse, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{mirror.job.slot}')")
     mirror.warehouse.purge()
@@ -95,7 +95,7 @@ QUICK = [
     ("expired", "after_recheck"),
     ("moved", "after_false"),
 ]
-"""Beside those."""
+"""In addition to those."""
 
 
 def prepared(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
@@ -131,9 +131,7 @@ def harmed(mirror: Mirror, harm: str, moment: str) -> Trouble:
 
 
 def behind(mirror: Mirror, harm: str) -> set[int]:
-    """The changes that were written after the harm and reached the target; on one DN, as the others may continue for a
-    moment.
-    """
+    """Return the changes written after the harm that reached the target, of one DN if the others may continue."""
     found = {id_ for (id_,) in mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE v = 'behind'")}
     if harm not in ONE_DN:
         return found
@@ -143,13 +141,13 @@ def behind(mirror: Mirror, harm: str) -> set[int]:
 
 
 def check(mirror: Mirror, harm: str, moment: str) -> tuple[str, str]:
-    """Both messages: of the job that met the harm, and of the next start."""
+    """Check both messages: that of the affected job, and that of the next start."""
     error = harmed(mirror, harm, moment)
     names = HARMS[harm][1]
     assert error.name in names, error
     assert not behind(mirror, harm)
     applied = mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE v <> 'old'")
-    assert sum(mirror.changes().values()) == len(applied), "what was counted is what was applied"
+    assert sum(mirror.changes().values()) == len(applied), "the count equals the number of applied changes"
     again = mirror.start().wait_error(30)
     assert isinstance(again, Trouble), repr(again)
     assert again.name in names | {LOST}, again
@@ -183,7 +181,7 @@ def test_the_way_out_that_is_offered_leads_to_an_equal_mirror(
 
 
 def way_out(mirror: Mirror, harm: str, folder: Path) -> None:
-    """Columns adapted where DDL changed them, then a new snapshot: equal, and followed from there on."""
+    """Adapt columns where DDL changed them, then take a new snapshot: equal, and followed from there on."""
     if harm in DDL:
         mirror.at_sink({
             "add column": f"ALTER TABLE {TARGET} ADD COLUMN x integer",

@@ -1,4 +1,4 @@
-"""A worker or a step that takes longer than the limit of an overrun task gets more time at each try, until it ends.
+"""A worker or a step that exceeds the limit of an overrun task gets more time at each attempt, until it completes.
 
 Ending a task costs its worker. If a new worker is slow to start, each would otherwise be ended before its first step; a
 step that exceeds the limit of every task would be cancelled again and again.
@@ -60,7 +60,7 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
     monkeypatch.setattr(loop, "OVERRUN", 0.3)
     monkeypatch.setattr(loop, "CANCEL_AFTER", 0.1)
     crowd = SlowToStart(["dn_1"], step=0.0)
-    crowd.clock = SystemClock()  # while a worker starts no work is done, and time passes
+    crowd.clock = SystemClock()  # while a worker starts, time passes without any work
     running = threading.Thread(target=crowd.loop(0.1, lambda _: None).run)
     running.start()
     try:
@@ -68,7 +68,7 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
     finally:
         crowd.close()
         running.join(30)
-    assert crowd.cancelled >= 1, "the first had too little time"
+    assert crowd.cancelled >= 1, "the first attempt had too little time"
 
 
 @dataclass

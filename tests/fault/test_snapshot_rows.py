@@ -1,4 +1,4 @@
-"""A snapshot without surprises: both ends are counted, TRUNCATE is named, a loss needs a typed confirmation.
+"""A snapshot without surprises: rows of both ends are counted, TRUNCATE is named, a loss needs a typed confirmation.
 
 The reset reports once what it does with the target's rows.
 """
@@ -99,7 +99,7 @@ def test_after_truncate_the_reset_is_refused_without_the_number_and_the_audit_ha
     assert (intent.result["rows at the source"], intent.result["rows in the target"]) == ("3", str(ROWS))
     copied = mirror.query(mirror.sink, "SELECT line::json -> 'result' ->> 'rows in the target' FROM slotkeeper_audit")
     assert (str(ROWS),) in copied
-    assert len(resetting.voided) == 1, "what was compared before says nothing any more"
+    assert len(resetting.voided) == 1, "the earlier comparison is no longer valid"
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -119,7 +119,7 @@ def test_what_the_reset_says_about_the_targets_rows_is_used_once(resetting: Rese
     mirror.at_sink(f"INSERT INTO {TARGET} VALUES (998, 'only here')")
     mirror.start().wait_running()
     mirror.stop()
-    assert number(mirror) == ROWS + 1, "merged, as the second reset said: not as the first, nor as the configuration"
+    assert number(mirror) == ROWS + 1, "merged as in the second reset, not as in the first or in the configuration"
 
 
 @pytest.mark.parametrize("moment", ["before_first_registration", "after_first_registration"])
@@ -228,7 +228,7 @@ def test_a_locked_target_is_not_replaced_unseen_and_the_lease_stays(
         assert "not counted within" in unseen.failed[0].sentence
         with pytest.raises(Refused, match="were not counted"):
             resetting.execute(plan)
-        assert resetting.on(same_session), "the lease is the session's"
+        assert resetting.on(same_session), "the session holds the lease"
     assert resetting.execute(plan).outcome == DONE
 
 

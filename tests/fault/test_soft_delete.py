@@ -31,7 +31,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def write(mirror: Mirror, draw: random.Random, gone: set[int], rows: dict[int, int], number: int) -> None:
-    """Transactions of inserts, updates, deletes and changed keys; `gone` are the keys whose row was deleted."""
+    """Run transactions of inserts, updates, deletes and changed keys; `gone` are the keys whose row was deleted."""
     for _ in range(number):
         with closing(mirror.warehouse.connect(False)) as connection, connection.cursor() as cursor:
             for _ in range(draw.randint(1, 4)):
@@ -51,7 +51,7 @@ def write(mirror: Mirror, draw: random.Random, gone: set[int], rows: dict[int, i
 
 
 def marked(mirror: Mirror) -> set[int]:
-    """The marked keys; each mark is complete, and no other row has one."""
+    """Return the marked keys; each mark is complete, and no other row has a mark."""
     found = mirror.query(mirror.sink, f"SELECT id, gone_at IS NOT NULL, last_op, synced_at IS NULL FROM {TARGET}")
     assert all((op == "D") == gone and not never for _, gone, op, never in found), found
     return {id for id, gone, *_ in found if gone}
@@ -65,7 +65,7 @@ def test_deleted_rows_are_marked_through_kills_and_a_new_snapshot(mirror: Mirror
     """`soft_delete` and `synced_at`, with random changes of few keys."""
     draw, gone, rows = random.Random(seed), set[int](), dict[int, int]()
     write(mirror, draw, gone, rows, 10)
-    gone.clear()  # no copy reads a row that was deleted before
+    gone.clear()  # a copy does not read rows that were deleted before
     mirror.start().wait_running()
     assert marked(mirror) == set()
     for point in ("after_read", "after_recheck", "after_commit"):

@@ -1,4 +1,4 @@
-"""A session at the source waits for a job's slot: it is reported while it lasts, and its end once the slot has read."""
+"""A session at the source waits for a job's slot: this is reported until the slot has read its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switches of a MariaDB source at bad moments: under a running job behind one address, with a crash of the driver in
+"""Switches of a MariaDB source at bad times: under a running job behind one address, with a crash of the driver in
 the switch, with a range that the sink has and the store has not, and with a server whose history is another one.
 """
 
@@ -87,7 +87,7 @@ def test_a_switch_behind_one_address_is_noticed_before_a_row_is_applied(
     servers.wait_replicated(servers.second, servers.first)
     servers.run(servers.second, "FLUSH BINARY LOGS")
     servers.promote(servers.second)
-    proxy.aim(servers.second.port)  # the first server is still there, and still has its sessions
+    proxy.aim(servers.second.port)  # the first server still runs and still has its sessions
     pair.follow(servers.second)
     pair.write((3, 3))
     pair.wait_equal(120)
@@ -245,7 +245,7 @@ def other_histories() -> list[tuple[str, Callable[[Two, MysqlPair], None]]]:
         pair.run("RESET MASTER", *(f"UPDATE {TABLE} SET v = v + 1" for _ in range(50)))
 
     def restored(servers: Two, pair: MysqlPair) -> None:
-        """The first server comes back from the backup, and writes its numbers again."""
+        """The first server is restored from the backup, and reuses its numbers."""
         first = servers.first
         first.stop()
         last = int(time.time())

@@ -1,4 +1,4 @@
-"""A job of several tables whose small steps share transactions: each table mirrors and fails as it would alone."""
+"""A job of several tables whose small steps share transactions: each table is mirrored, and fails, independently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Swept = list[set[str]]
 
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch) -> Swept:
-    """The tables of each sweep that was tried."""
+    """Return the tables of each attempted sweep."""
     found: Swept = []
     sweep = PostgresSink.sweep
 
@@ -55,7 +55,7 @@ def target(table: str) -> str:
 
 
 def changed(mirror: Mirror, draw: random.Random, tables: Sequence[str]) -> dict[str, int]:
-    """Change each table in a transaction of its own; the resulting events by table."""
+    """Change each table in a separate transaction; return the resulting events by table."""
     events = dict.fromkeys(TABLES, 0)
     for table in tables:
         low = draw.randrange(1, 30)

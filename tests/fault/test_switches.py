@@ -53,7 +53,7 @@ def covering(parameters: Mapping[str, Sequence[V]], together: int = 2, seed: int
 
 
 def groups_of(row: Mapping[str, object], together: int) -> Iterator[Group]:
-    """Every setting of `together` parameters that a row shows."""
+    """Return every setting of `together` parameters that a row has."""
     return map(frozenset, combinations(row.items(), together))
 
 

@@ -1,4 +1,4 @@
-"""One table of four is lost, changed, refused or dropped: it alone stops, and is restored while the others run."""
+"""One table of four is lost, changed, rejected or dropped: only it stops, and it is restored while the others run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLES = ("ods.w", "ods.x", "ods.y", "ods.z")
 ALONE = TABLES[3]
 OTHERS = TABLES[:3]
 MOST = 1.5
-"""The maximum increase of the others' 99th percentile beside a table that ends and comes back."""
+"""The maximum increase of the others' 99th percentile while a table ends and is restored."""
 
 
 def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
@@ -52,13 +52,13 @@ class Freshness:
     seen: list[float] = field(default_factory=list)
 
     def turn(self) -> None:
-        """Commits seen from now on are beside the table that ends."""
+        """Count commits from now on as commits during the failure of the other table."""
         self.before, self.seen = self.seen, self.beside
 
 
 @contextmanager
 def measured(mirror: Mirror) -> Iterator[Freshness]:
-    """Write a numbered row into each of the others, ten times a second, and poll for the last of them."""
+    """Write a numbered row into each of the others ten times per second, and poll for the last of them."""
     found, done = Freshness(), threading.Event()
     found.seen = found.before
     committed: dict[int, float] = {}
@@ -99,7 +99,7 @@ def measured(mirror: Mirror) -> Iterator[Freshness]:
 
 
 def wait_seen(found: list[float], count: int) -> None:
-    """Wait until this number of commits was seen at the sink."""
+    """Wait until this number of commits has arrived in the sink."""
     until(lambda: len(found) >= count, 180, f"{count} commits of the others to be seen")
 
 
@@ -111,7 +111,7 @@ def p99(seconds: list[float]) -> float:
 
 
 def reset(mirror: Mirror, folder: Path, table: str = ALONE) -> None:
-    """Reset the slot of a stopped table to a snapshot, as its command does beside a running job."""
+    """Reset the slot of a stopped table to a snapshot, as its command does while the job runs."""
     of_one = copy.copy(mirror)
     of_one.job = mirror.job.of(table)
     assert Resetting(of_one, folder).reset(SNAPSHOT).outcome == DONE
@@ -126,7 +126,7 @@ def add_column(mirror: Mirror) -> None:
 
 
 def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
-    """The statements of the hint, as printed."""
+    """Run the statements of the hint, as printed."""
     found = re.search(r"run in the sink: (.*?); then ", said.safe)
     assert found, said.safe
     mirror.at_sink(*re.findall(r"`([^`]+)`", found[1]))
@@ -153,7 +153,7 @@ def take_poison_away(mirror: Mirror, said: TableReport) -> None:
 
 @dataclass(frozen=True)
 class Cause:
-    """The cause of a table's end; `cure` comes before the reset, if one is needed."""
+    """The cause of a table's end. `cure` precedes the reset, if one is needed."""
 
     ends: Callable[[Mirror], None]
     cure: Callable[[Mirror, TableReport], None] | None = None
@@ -171,7 +171,7 @@ QUICK = ("truncate", "poison")
 
 
 def bring_back(mirror: Mirror, cause: Cause, folder: Path) -> None:
-    """From its end to RUNNING, while the others stream."""
+    """Bring the table from its end to RUNNING, while the others stream."""
     cause.ends(mirror)
     said = mirror.wait_table(ALONE, JobState.FAILED)
     if cause.cure is not None:

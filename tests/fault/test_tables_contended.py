@@ -1,4 +1,4 @@
-"""Single tables of a job under contention: a commit under way, another job, a late worker, a name."""
+"""Single tables of a job under contention: a commit in flight, another job, a late worker, a name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def applied(mirror: Mirror, table: str, value: int) -> None:
-    """All rows of a table get a value, and it arrives."""
+    """Set a value in all rows of a table, and wait until it arrives."""
     run(mirror.warehouse, f"UPDATE {table} SET v = {value}")
     arrives(mirror, table, value)
 
@@ -85,7 +85,7 @@ def test_the_names_have_the_same_digits() -> None:
 def test_a_table_is_stopped_once_the_commit_that_was_on_its_way_has_come(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """The lock of its target is released then: another job can start there, and a person who was told so can write."""
+    """Then the lock of its target is released: another job can start, and a user can write."""
     mirror = mirror_of(warehouse, make_mirror)
     with step_held(mirror, ONE, 7) as goes_on:
         mirror.want(ONE, WantedState.STOP)
@@ -95,7 +95,7 @@ def test_a_table_is_stopped_once_the_commit_that_was_on_its_way_has_come(
         goes_on.set()
         mirror.wait_table(ONE, JobState.STOPPED)
         assert mirror.query(mirror.sink, f"SELECT count(*) FROM {target(ONE)} WHERE v = 7") != before, "it committed"
-        assert not early, "told as stopped before its commit came"
+        assert not early, "reported as stopped before its commit"
     applied(mirror, THIRD, 3)
     mirror.want(ONE, WantedState.RUN, anew=True)
     arrives(mirror, ONE, 7)
@@ -123,7 +123,7 @@ def test_a_worker_that_hangs_keeps_no_table_from_its_next_start_and_its_late_com
 def test_another_job_that_gets_the_lock_of_one_target_ends_that_table_alone(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Its turn comes as the session that holds the leases is lost."""
+    """The other job gets the lock when the session that holds the leases is lost."""
     mirror = mirror_of(warehouse, make_mirror)
     other, has_it = mirror.sink(), threading.Event()
 
@@ -160,7 +160,7 @@ def lease_of(mirror: Mirror) -> str:
 def test_a_table_whose_sessions_are_named_as_anothers_takes_nothing_from_it(
     turns: int, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """Restarted and reset alone it ends the other's registrations, which come again; all rows arrive, once."""
+    """Its restart and reset end the other's registrations, which are repeated; all rows arrive once."""
     mirror, done = mirror_of(warehouse, make_mirror), threading.Event()
 
     def writes() -> None:

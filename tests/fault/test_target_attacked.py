@@ -86,9 +86,9 @@ def test_targets_that_stay_locked_cost_the_next_check_of_the_others_nothing(
         found = reader.read(every)
         assert isinstance(found[FREE], TargetSeen)
         assert {getattr(found[table], "code", "") for table in LOCKED} == {"55P03"}
-        assert together[0] == 1, "those that were locked are not asked together with the others"
+        assert together[0] == 1, "the locked tables are queried separately from the others"
     found = reader.read(every)
     assert all(isinstance(one, TargetSeen) for one in found.values())
     together.clear()
     reader.read(every)
-    assert together == [len(every)], "where nothing is locked, one statement is enough"
+    assert together == [len(every)], "one statement suffices if nothing is locked"

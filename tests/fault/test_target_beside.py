@@ -1,4 +1,4 @@
-"""Another user changes a target at a Doris or a Hologres: named within seconds or at the start, as far as visible.
+"""Another user changes a target in Doris or Hologres: this is reported within seconds or at the start.
 
 One job has a table for each act.
 """
@@ -63,7 +63,7 @@ def _at_hologres(pair: HologresPair, table: str) -> None:
 
 
 def _filled(mirror: Mirror, warehouse: Warehouse, make: Callable[[str], object]) -> None:
-    """A table named for each act, beside the pair's own."""
+    """Return a table named for each act, in addition to the pair's own."""
     for name in (*RUNNING, *STOPPED):
         warehouse.create_table(f"ods.{name}", "id bigint, v bigint", ("id",), ("id",))
         run(warehouse, f"INSERT INTO ods.{name} SELECT n, n FROM generate_series(1, 30) n")
@@ -144,7 +144,7 @@ def test_a_doris_that_tells_no_partitions_is_compared_by_columns_and_rows(doris_
     pair.write(*ROWS)
     pair.mirror.start().wait_running()
     pair.wait_equal()
-    tables.tells_partitions = True  # a position that was never confirmed proves nothing
+    tables.tells_partitions = True  # a position that was never confirmed proves nothing here
     pair.write((1, -1))
     pair.wait_equal()
     until(lambda: _confirmed(pair.mirror), WITHIN, "the source to be told")

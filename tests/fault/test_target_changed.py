@@ -1,4 +1,4 @@
-"""Another user changes a target: the change is named within seconds or at the start, and nothing after it is confirmed.
+"""Another user changes a target: this is reported within seconds or at the start, and nothing after it is confirmed.
 
 All acts share one job, whose tables fail alone.
 """
@@ -113,7 +113,7 @@ def make_job(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> I
 
 
 def act(mirror: Mirror, *statements: str) -> None:
-    """Run statements at the sink, each by itself; one in several parts is one transaction."""
+    """Run statements at the sink, each by itself; a statement in several parts is one transaction."""
     with closing(mirror.sink()) as connection, connection.cursor() as cursor:
         for statement in statements:
             connection.autocommit = not statement.startswith("BEGIN")
@@ -122,7 +122,7 @@ def act(mirror: Mirror, *statements: str) -> None:
 
 
 def named(mirror: Mirror, name: str) -> str:
-    """The report of a table that has FAILED."""
+    """Return the report of a table that has FAILED."""
     report = mirror.wait_table(f"ods.{name}", JobState.FAILED, WITHIN)
     assert report.trouble == NAMED, report
     return report.reason
@@ -170,7 +170,7 @@ def test_each_act_on_a_target_under_a_running_job_is_named_also_by_the_next_star
     act(mirror, "DROP TRIGGER swallows ON mart.triggered", "DROP RULE nothing ON mart.ruled")
     mirror.stop()
     mirror.start().wait_running()
-    for name in ("triggered", "ruled", "truncated"):  # it lacks rows written meanwhile: only a reset ends that
+    for name in ("triggered", "ruled", "truncated"):  # it lacks rows written meanwhile: only a reset resolves this
         named(mirror, name)
     mirror.stop()
 
@@ -198,10 +198,10 @@ def test_harmless_acts_raise_nothing_under_a_running_job_nor_at_a_start(make_job
     for number, statement in enumerate(HARMLESS):
         for name in ("calm", "hot"):
             act(mirror, statement.format(table=f"mart.{name}", key=f"{name}_pkey"))
-            run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # every row of it is a new one
+            run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # all of its rows are new
         write(mirror, "calm", 1000 + 20 * number)
         wait_confirmed(mirror, "calm", "hot")
-    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own: all rows are deleted, by events
+    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own events delete all rows
     until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM mart.hot"), 30, "the target to be empty as the source")
     wait_confirmed(mirror, "hot")
     mirror.stop()
@@ -254,7 +254,7 @@ def test_nothing_is_confirmed_that_no_check_of_the_target_has_passed_since(
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.TARGET_CHANGED
     for row in mirror.rows():
-        assert row.registered == stood[row.key.shard], "what came behind the last passed check can be replayed"
+        assert row.registered == stood[row.key.shard], "changes after the last passed check can be replayed"
 
 
 def test_a_graceful_stop_confirms_what_was_written_last(make_job: Callable[..., Mirror]) -> None:

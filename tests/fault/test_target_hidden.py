@@ -1,4 +1,4 @@
-"""A change of a target that another cause seems to explain is named nevertheless."""
+"""A change of a target that another cause seems to explain is reported nevertheless."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_partitioned_target_that_was_emptied_is_named_although_it_was_analyzed
     mirror.at_sink(
         "ANALYZE mart.t",
         "TRUNCATE mart.t",
-        # as a driver leaves it that exits at once, after many steps and before it could register
+        # the state after a driver that exits immediately, after many steps and before a registration
         "UPDATE public.slotkeeper_progress SET changes = changes + 300",
     )
     mirror.start()

@@ -1,4 +1,4 @@
-"""Another user changes the tree of a target: a state that a start refuses, or lost rows of a partition, are named.
+"""Another user changes the tree of a target: a state that a start rejects, or lost rows of a partition, are reported.
 
 All acts share one job.
 """

@@ -1,4 +1,4 @@
-"""An emptied target is fixed by a copy that has ended, and by no reset that is undone before that."""
+"""An emptied target is fixed by a completed copy, and not by a reset that is undone before that."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def emptied(mirror: Mirror, running: bool) -> None:
-    """Empty the target under the job, which records that, or while it is stopped."""
+    """Empty the target under the job, which records this, or while the job is stopped."""
     if not running:
         mirror.stop()
     mirror.at_sink("TRUNCATE mart.t")
@@ -72,7 +72,7 @@ def test_an_undo_of_the_snapshot_before_its_copy_is_target_changed_again_and_the
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
-    assert not resetting.plan(EARLIEST).failed, "the copy's end forgets it"
+    assert not resetting.plan(EARLIEST).failed, "the end of the copy removes it"
     mirror.start().wait_running()
     mirror.stop()
 

@@ -1,4 +1,4 @@
-"""The rules of a job for another set of DNs: when it checks, which it adopts, and which it takes for a loss."""
+"""The rules of a job for a different set of DNs: when it checks, which DNs it adopts, and which it treats as a loss."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_need_redistribution_any_change_is_named_and_not_even_asked_for(
 
 
 def test_the_interval_is_how_soon_a_busy_job_sees_it(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """A DN that no check shows is found by the interval alone; with a long one, not within the test."""
+    """Only the interval detects a DN that no check shows; with a long interval, not within the test."""
     warehouse.configure(Switches(auto_create=False))
     mirror = prepared(warehouse, make_mirror)
     long = replace(mirror.job.binlog, check_node_change_interval=3_600_000)
@@ -93,7 +93,7 @@ def test_a_row_that_is_lost_is_not_taken_for_a_new_dn(warehouse: Warehouse, make
 def test_rows_of_an_older_table_tell_their_number_from_the_next_start_on(
     started: bool, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Until then a new DN may just as well be one whose row is lost."""
+    """Until then a new DN can also be one whose row is lost."""
     mirror = prepared(warehouse, make_mirror)
     mirror.start().wait_running()
     mirror.stop()

@@ -1,4 +1,4 @@
-"""A real job (tasks in threads) whose DN fails waits ten minutes for its next try, and is asked to retry at once."""
+"""A real job (tasks in threads) whose DN fails waits ten minutes for its next retry, or less after a command."""
 
 from __future__ import annotations
 

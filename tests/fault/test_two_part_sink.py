@@ -1,4 +1,4 @@
-"""A sink beside its progress rows: workers that are killed at any point lose nothing, and every repeat is counted."""
+"""A sink with a separate store: workers that are killed at any point lose nothing, and every repeat is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = (ADDS_UP, BY_KEY, TOKENS)
 
 @dataclass
 class Table:
-    """The source's rows, and the number of its events since the job follows it, counted by the test."""
+    """The source's rows, and the number of its events since the job started to follow it, counted by the test."""
 
     connection: pg.Connection
     chance: random.Random
@@ -121,7 +121,7 @@ def test_a_worker_of_an_earlier_start_that_lives_on_may_repeat_what_it_had_decid
     found, counted = case.end()
     refuse_loss(case, found)
     print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
-    # a start ends the earlier one's sessions at the store, so an answer may be lost: then less is written
+    # a start ends the earlier start's sessions at the store, so an answer may be lost: then less is written
     assert repeats(found.read) <= counted.ranges - sqlite.unwritten.ranges
 
 
@@ -131,7 +131,7 @@ def test_chunks_whose_worker_was_killed_are_written_again_and_counted(case: Case
     left = iter(range(count))
 
     def again(point: str) -> None:
-        """A kill in one of the next chunks, as long as there are any left."""
+        """Kill in one of the next chunks, as long as there are any left."""
         if case.kills.hit.is_set() and next(left, None) is not None:
             case.kills.arm()
         case.kills.here(point)

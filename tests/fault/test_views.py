@@ -1,4 +1,4 @@
-"""A job's views beside its lanes: built once the mirror runs, maintained by whatever writes it, and built again."""
+"""A job's views during its lanes' work: built once the mirror runs, maintained for every kind of write, and rebuilt."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def wrong(mirror: Mirror) -> list[str]:
-    """The views that differ from their SELECT now."""
+    """Return the views that differ from their SELECT now."""
     found = []
     for view in mirror.job.views:
         one, other = f"SELECT * FROM {view.target}", f"SELECT * FROM ({view.sql.split('INSERT INTO dws.sales ')[-1]}) q"
@@ -89,7 +89,7 @@ def test_a_job_builds_its_views_after_the_copy_and_keeps_them_equal_under_update
 
 
 def taken(mirror: Mirror) -> Taken:
-    """The steps of the job's sinks so far, by the path that they took."""
+    """Return the steps of the job's sinks so far, by the path that they took."""
     total = Taken()
     for key, waiting in entries._kept.items():
         for lent in waiting if key[2] == mirror.job.name else ():

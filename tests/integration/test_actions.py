@@ -1,4 +1,4 @@
-"""Actions of the console as real child processes finish although their starter is killed; other consoles see it."""
+"""Actions of the console as real child processes complete even if their starter is killed; other consoles show them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ended(runs: Runner, id: str) -> Action:
-    """The action once it is over."""
+    """Return the action once it is over."""
 
     def over() -> Action | None:
         found = runs.find(id)
@@ -59,7 +59,7 @@ def ended(runs: Runner, id: str) -> Action:
 
 
 def begun(runs: Runner, id: str) -> Action:
-    """The action once its command is running, or is over."""
+    """Return the action once its command is running, or is over."""
 
     def lives() -> Action | None:
         found = runs.find(id)
@@ -185,7 +185,7 @@ def test_a_slot_is_made_and_dropped_with_what_its_dry_runs_ask_for(shell: Shell)
 
 def test_what_changes_nothing_is_broken_off_also_where_the_console_was_started_deaf_to_ctrl_c(tmp_path: Path) -> None:
     code = "import time, sys; print('on', flush=True); time.sleep(600)"
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does to what it starts in the background
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for background processes
     try:
         runs = Runner(tmp_path, SystemClock(), (sys.executable, "-c", code))
         id = runs.start(Order((), "verify job orders", "orders"))

@@ -1,4 +1,4 @@
-"""The command of `[alerts]` may hang, fail, flood or leave a process behind: its limit ends it, and that process."""
+"""The command of `[alerts]` can hang, fail, flood or leave a process behind: its time limit ends both."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_dn_held_back_is_reported_once_and_once_that_it_is_over(jobs: Jobs, pa
     assert (one["fault"]["job"], one["fault"]["name"], one["fault"]["party"]) == ("orders", "dn_1", "dn")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 20, SOON, "many evaluations more")
-    assert pager.kinds("lag") == ["fired"], "no repeat within the gap"
+    assert pager.kinds("lag") == ["fired"], "no repeated notification within the interval"
     holds.unlink()
     until(lambda: pager.kinds("lag") == ["fired", "cleared"], SOON, "its end is reported")
     before = _evaluations(jobs, "orders")
@@ -172,7 +172,7 @@ def test_an_acknowledged_fault_is_not_told_and_the_acknowledgement_ends_with_it(
     told = pager.kinds("lag")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 20, SOON, "the gap has passed twice")
-    assert len(pager.kinds("lag")) <= len(told) + 1, "at most one was under way"
+    assert len(pager.kinds("lag")) <= len(told) + 1, "at most one was in progress"
     holds.unlink()
     until(lambda: pager.kinds("lag")[-1] == "cleared", SOON, "its end is reported")
     until(lambda: acks.read() == {}, SOON, "the acknowledgement has ended")
@@ -187,7 +187,7 @@ def test_options_are_read_again_and_a_broken_file_leaves_the_last_good_ones(jobs
     until(lambda: "[alerts] still uses its last valid settings: " in log.read_text(), SOON, "it is said")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "evaluations more")
-    assert pager.kinds("disk_nearly_full") == ["fired"], "it has neither ended nor been told twice"
+    assert pager.kinds("disk_nearly_full") == ["fired"], "it has neither ended nor been reported twice"
 
 
 def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_with(jobs: Jobs) -> None:
@@ -238,7 +238,7 @@ def test_figures_that_cannot_be_written_are_said_once_and_break_nothing(jobs: Jo
 def test_what_cannot_be_remembered_is_reported_once_by_each_process(
     jobs: Jobs, pager: Pager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk: the reported alerts are kept in memory, and passed to the command nevertheless."""
+    """A full disk: the reported alerts are kept in memory, and still passed to the command."""
     config = jobs.config("orders", alerts=table(pager, 'disk_free = "16777216MiB"'))
     said: list[str] = []
 

@@ -72,7 +72,7 @@ def test_who_is_stopped_while_it_evaluates_alerts_is_reported_by_all_others(
         os.kill(holder.pid, signal.SIGSTOP)
         try:
             assert main(["status", "--state-dir", str(folder.path)]) == 0
-            assert "alerts" not in capsys.readouterr().out, "an evaluation that has only begun is none that is stuck"
+            assert "alerts" not in capsys.readouterr().out, "an evaluation that has just begun is not stuck"
             until(lambda: pager.kinds("alerts_stuck") == ["fired"], SOON, "it is reported by another supervisor")
             assert main(["alerts", "list", "--json", "--state-dir", str(folder.path)]) == 0
             (one,) = json.loads(capsys.readouterr().out)["alerts"]

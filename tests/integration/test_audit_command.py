@@ -61,7 +61,7 @@ def test_a_changed_line_and_a_missing_end_are_found(reset: Shell) -> None:
     assert code == 4 and "BROKEN" in out and "does not follow audit.jsonl:1" in out and "1 DIFFER" in out
     file.write_bytes(whole.splitlines(keepends=True)[0])
     code, found = verified(reset)
-    assert (code, found["broken"]) == (4, []), "only the sink knows that there was more"
+    assert (code, found["broken"]) == (4, []), "only the sink shows that there was more"
     assert "slots reset outcome" in str(found["sinks"])
     file.unlink()
     assert verified(reset)[0] == 4
@@ -97,7 +97,7 @@ def test_a_copy_that_fails_is_said_and_stands_in_the_outcome(reset: Shell) -> No
 
 def test_a_password_in_a_reason_is_kept_nowhere(reset: Shell) -> None:
     secret = resolve(reset.mirror.job.sink.password)
-    assert maskable(secret), "else nothing is shown here"
+    assert maskable(secret), "otherwise nothing is shown here"
     code, _, err = reset.execute(reset.planned("--to", "earliest")["id"], "--reason", f"asked by {secret}")
     assert code == 0, err
     assert audit_of(reset).read(1).lines[0].reason == "asked by ***"

@@ -1,4 +1,4 @@
-"""A copy that replaces rows starts only with a consent, for every way to start; real drivers with threads.
+"""A copy that replaces rows starts only with a consent, whatever starts the job; real drivers with threads.
 
 Each test resets a mirror's slot to a snapshot, and counts the unchanged rows of the target.
 """
@@ -82,7 +82,7 @@ class Shell:
         return typed_bare(self.capfd, *words, "--config", str(self.config))
 
     def reset(self) -> None:
-        """As a person types it; the plan's number of rows is that of equal tables."""
+        """Reset the slot as a user types it; the plan's number of rows is that of equal tables."""
         place = [self.mirror.table, self.mirror.job.slot]
         code, out, err = self.call("slots", "reset", *place, "--to", "snapshot", "--on-existing", "replace")
         assert code == 0, (out, err)
@@ -92,7 +92,7 @@ class Shell:
         assert code == 0, err
 
     def expire(self) -> None:
-        """The consents of the job, a day later."""
+        """Make the consents of the job a day old."""
         for one in self.consents.known():
             self.consents.keep(replace(one, at=one.at - VALID_SECONDS - 1))
 
@@ -175,7 +175,9 @@ def test_run_gives_no_consent_and_ends_as_refused(shell: Shell) -> None:
     shell.expire()
     assert shell.call("run", shell.name)[0] == 3
     shell.store.set_state(shell.name, JobState.STOPPED, "as another host knows it")
-    assert shell.call("run", shell.name)[0] == 3, "the driver asks, too: systemd does not start it again after 3"
+    assert shell.call("run", shell.name)[0] == 3, (
+        "the driver asks for consent as well: systemd does not restart it after exit code 3"
+    )
     assert (shell.state, shell.old) == (JobState.AWAITS_COPY, 10)
 
 
@@ -184,7 +186,7 @@ def test_the_timer_leaves_the_job_as_it_is_with_a_warning_even_where_a_consent_i
     (line,) = re.findall(r"^ExecStart=(.*)$", TIMER.read_text("utf-8"), re.MULTILINE)
     words = shlex.split(line)
     code, out, err = shell.call(*words[words.index("jobs") :])
-    assert (code, shell.state, shell.old) == (0, JobState.AWAITS_COPY, 10), "0: nothing that is wanted was refused"
+    assert (code, shell.state, shell.old) == (0, JobState.AWAITS_COPY, 10), "0, because no desired job was rejected"
     assert "AWAITS COPY" in out and f"warning: job {shell.name} is in state AWAITS COPY" in err
 
 
@@ -263,7 +265,7 @@ def test_an_undo_takes_the_consent_away_and_a_refused_start_does_not_take_the_un
     assert list(consents.known()) == []
     mirror.start().wait_running()
     mirror.stop()
-    assert mirror.query(mirror.sink, OLD) == [(10,)], "it continues where it was, and has replaced nothing"
+    assert mirror.query(mirror.sink, OLD) == [(10,)], "it continues at its position and has replaced nothing"
 
 
 def test_an_undo_that_leads_back_to_rows_which_await_a_copy_leaves_no_consent_to_it(

@@ -219,7 +219,7 @@ def test_new_system_value_names_the_columns_that_are_read(
     mirror.source(f"UPDATE {TABLE} SET note = 'newer'")
     error = mirror.wait_error()
     assert isinstance(error, Refused) and said in error.message and error.hint.startswith(cure)
-    assert not mirror.heard.retries, "named at once, and not tried again"
+    assert not mirror.heard.retries, "reported at once and not retried"
 
 
 class Together:

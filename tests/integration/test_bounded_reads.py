@@ -1,4 +1,4 @@
-"""The vendor's changes function may materialize its whole range: no read asks for more than a step's width."""
+"""The vendor's changes function may materialize its whole range: no read requests more than a step's width."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def raced(warehouse: Warehouse, points: int) -> None:
 
 
 def wrote(warehouse: Warehouse, first: int, count: int) -> None:
-    """One transaction, and so one point, for each row."""
+    """Write each row in its own transaction, which has its own point."""
     run(warehouse, *(f"INSERT INTO {TABLE} VALUES ({n}, 'x')" for n in range(first, first + count)))
 
 
@@ -49,7 +49,7 @@ def test_a_job_that_comes_back_to_a_backlog_asks_for_no_more_than_a_width_at_onc
     mirror.start().wait_running()
     mirror.wait_equal()
     calls, widest, rows = warehouse.readings()
-    assert calls > 0 and widest <= ASKED, "the backlog is asked for in ranges"
+    assert calls > 0 and widest <= ASKED, "the backlog is read in ranges"
     assert rows <= ASKED
     mirror.stop()
 
@@ -67,7 +67,7 @@ def test_an_idle_table_of_a_busy_cluster_moves_on_by_few_questions(mirror: Mirro
     )
     calls, widest, _ = warehouse.readings()
     assert widest <= ASKED
-    assert calls < ahead / WIDTH, "not one question for each width of an empty range"
+    assert calls < ahead / WIDTH, "fewer than one query for each width of an empty range"
     wrote(warehouse, 1, 20)
     mirror.wait_equal()
     mirror.stop()

@@ -1,4 +1,4 @@
-"""The further settings of a channel: names, mapped columns, a row filter; through whole jobs and `verify`."""
+"""The further settings of a channel: names, mapped columns, a row filter; with whole jobs and `verify`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHERE = row_filter.read("region = 'EU' AND \"Place\" >= 0 AND v IS DISTINCT FROM
 
 
 def mirrored(mirror: Mirror) -> Callable[[], bool]:
-    """Whether `verify` finds both sides equal, as the channel has it."""
+    """Whether `verify` finds both sides equal for the channel."""
     channel, job = mirror.job.channel, mirror.job
 
     def equal() -> bool:
@@ -51,7 +51,7 @@ def mirrored(mirror: Mirror) -> Callable[[], bool]:
 
 
 def given(warehouse: Warehouse, make_mirror: MakeMirror, rows: int = 300, **channel: Any) -> Mirror:
-    """A job over a table with rows, whose channel has these settings; not started."""
+    """Return a job over a table with rows, whose channel has these settings; not started."""
     warehouse.create_table(TABLE, COLUMNS, ("Place", "id"), ("Place",))
     run(
         warehouse,
@@ -65,7 +65,7 @@ def given(warehouse: Warehouse, make_mirror: MakeMirror, rows: int = 300, **chan
 
 
 def stream(mirror: Mirror) -> None:
-    """Changes of every kind, keys and the filter's column among them, then equality."""
+    """Make changes of every kind, including keys and the filter's column, then check equality."""
     before = sum(mirror.changes().values())
     mirror.source(
         f"UPDATE {TABLE} SET v = NULL, secret = 'x' WHERE id <= 20",
@@ -177,7 +177,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
     assert (events, rows) == read(copy_allowed=False)
     kinds = Counter(line.split(b"\t")[2] for line in events)
     assert kinds == {b"B": 20, b"x": 20, b"d": 50}
-    assert len(rows) == 125 - 10  # accepted: every second one; of those left, ten are not any more
+    assert len(rows) == 125 - 10  # accepted: every second one; ten of the others are no longer accepted
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The caller of a command may have closed its streams: the command prints what it can, and its exit code is true."""
+"""The caller of a command may have closed its streams: the command prints what it can, and its exit code is correct."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ USER = "answered"
 
 
 def answered(error: SlotkeeperError, job: JobSpec) -> Condition:
-    """A job's report of it: the condition with its code and its action."""
+    """Return the job's report of it: the condition with its code and its action."""
     party, at = (error.where, job.source if error.where == "source" else job.sink)
     cause = server_of(error.message)[2]
     return explained(Condition(party, f"{party} {at.name}", cause, 0.0, code=error.code), job)

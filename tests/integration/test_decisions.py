@@ -1,4 +1,4 @@
-"""The store's part for a sink beside it: each move hits one row in its expected state, none passes a decision."""
+"""The store's part for a sink with a separate store: each operation changes one row in its expected state only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_load_may_be_committed_only_where_the_row_names_it(target: Target, sto
     row = store.read_row(lane)
     assert row is not None
     assert row.decided == second
-    assert not store.settle(lane, epoch, ZERO, first), "the other load would be committed behind the next range"
+    assert not store.settle(lane, epoch, ZERO, first), "the other load would be committed after the next range"
     assert not store.send_again(lane, epoch, ZERO, first, plan)
     assert store.send_again(lane, epoch, ZERO, second, plan)
     assert target.store.repeats() == Repeats(4, 0)

@@ -22,7 +22,7 @@ from tests.architecture.checkout import ROOT, committed, link
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Both distributions, made as `make dist` does, from a copy so that the checkout stays clean."""
+    """Both distributions, built as by `make dist`, from a copy so that the checkout stays clean."""
     copy = tmp_path_factory.mktemp("source")
     for path in committed(ROOT):
         if path.relative_to(ROOT).parts[0] not in ("tests", "bench"):

@@ -106,7 +106,7 @@ def test_an_aborted_label_is_free_again_and_an_old_one_is_forgotten(doris: Doris
 
 def test_what_waits_too_long_is_aborted_and_too_many_are_refused(doris: DorisStandin, clock: Clock) -> None:
     doris.transactions.most = 1
-    first = load(doris, "a", ROWS, more={"timeout": "60"})  # the header limits the first phase alone
+    first = load(doris, "a", ROWS, more={"timeout": "60"})  # the header limits only the first phase
     refused = load(doris, "b", ROWS)
     assert (refused["Status"], "larger than limit 1" in refused["Message"]) == ("Fail", True)
     clock.now += 61

@@ -1,4 +1,4 @@
-"""TLS to a Doris: verified by default, and kept through a redirect; over the stand-in's FE and BE, and a MariaDB.
+"""TLS to Doris: verified by default, and kept through a redirect; over the stand-in's FE and BE, and a MariaDB.
 
 The session for queries is tested on a MariaDB as well.
 """

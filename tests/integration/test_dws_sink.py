@@ -1,8 +1,8 @@
 """DWS as a sink, as far as PostgreSQL can show it: every statement that is sent, and its effect on the target.
 
 NOT shown here: that DWS accepts these statements. A wrapper of PostgreSQL's cursor stands in for DWS: it removes the
-clauses that PostgreSQL lacks (the layout of a table), and refuses what DWS refuses, lacks or handles badly according to
-its vendor's pages.
+clauses that PostgreSQL lacks (the layout of a table), and rejects the statements that DWS rejects, lacks or handles
+badly according to its vendor's pages.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Face(pg.Cursor):
 
 @pytest.fixture
 def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sessions of kind dws use this cursor; returns the statements that they send."""
+    """Let sessions of kind dws use this cursor; return the statements that they send."""
     real = SinkSession.ready
 
     def ready(session: SinkSession) -> pg.Connection:

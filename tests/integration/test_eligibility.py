@@ -1,4 +1,4 @@
-"""Tables that cannot be mirrored are refused with a named error and its fix, by a start and by `doctor` alike."""
+"""Tables that cannot be mirrored are rejected with a named error and its fix, both by a start and by `doctor`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _refused(mirror: Mirror) -> Refused:
     error = mirror.start().wait_error()
     assert isinstance(error, Refused), error
     slots = mirror.query(mirror.warehouse.connect, "SELECT FROM dws.slot")
-    assert slots == []  # a refused start makes no slot
+    assert slots == []  # a rejected start creates no slot
     return error
 
 
@@ -99,7 +99,7 @@ def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
         "CREATE SCHEMA mart",
         "CREATE COLLATION mart.folded (provider = libc, locale = 'C')",
         f"CREATE TABLE {TARGET} (code text COLLATE mart.folded PRIMARY KEY, note text COLLATE mart.folded)",
-        # this server has no ICU, which alone makes such collations: what counts here is what the catalog tells
+        # this server has no ICU, which such collations need: only the catalog's content counts here
         "UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folded'",
     )
     error = _refused(mirror)

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether it is running: another process with the same number does not count."""
+    """Whether the process is running: another process with the same number does not count."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -64,7 +64,7 @@ def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:
 
 def test_stop_leaves_no_process_and_start_resumes(folder: Path) -> None:
     server = postgres.start(folder, "one")
-    assert postgres.start(folder, "one") == server, "one that runs is not started twice"
+    assert postgres.start(folder, "one") == server, "a running server is not started twice"
     assert postgres.attach(folder) == server
     processes = family(server.pid)
     assert len(processes) > 3
@@ -87,7 +87,7 @@ def test_passwords_are_asked_for_and_private(folder: Path) -> None:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder in a place where every user may create files; pytest's is closed to other users."""
+    """A temporary folder in which every user can create files; pytest's is closed to other users."""
     place = Path(tempfile.mkdtemp(prefix="slotkeeper-test-"))
     place.chmod(0o1777)
     if not placement.everybody_may_enter(place):

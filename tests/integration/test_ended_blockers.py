@@ -1,4 +1,4 @@
-"""`slotkeeper locks end`: one session in front of a job's is ended at a real PostgreSQL, and never another session."""
+"""`slotkeeper locks end`: only the one session that blocks a job's session is ended, at a real PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DDL that waits at a MariaDB before a job's session is ended if the login has the right; no other session is."""
+"""A DDL that waits at a MariaDB and blocks a job's session is ended if the login has the right; no other session is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ender(stage: Stage) -> SessionEnder:
 
 
 def after_it(stage: Stage, user: str = READER) -> None:
-    """A session that reads the table, and waits until the DDL in front has ended."""
+    """A session that reads the table, and waits until the blocking DDL has ended."""
     session = stage.login(user)
     session.seconds = 300.0
 
@@ -70,7 +70,7 @@ def there(stage: Stage, pid: int) -> bool:
 
 
 def seen(at: SessionEnder, pid: int, end: float | None = None) -> InFront:
-    """The report of it, as soon as the server shows which of the two waits longer."""
+    """Return the report of it, as soon as the server shows which of the two has waited longer."""
     return until(lambda: at.in_front(pid, time.time(), end), 20, "it to be in front")
 
 

@@ -39,7 +39,7 @@ NEIGHBOURS = (
 
 @dataclass
 class Place:
-    """A database with sessions in it, which a test asks whether they are connected."""
+    """A database with sessions; a test checks whether they are connected."""
 
     server: Server
     database: str

@@ -1,4 +1,4 @@
-"""No part of the environment or of a home directory redirects or weakens a session, in this process or in its children.
+"""No environment variable and no file of a home directory redirects or weakens a session, here or in a child process.
 
 libpq, "Environment Variables", "The Connection Service File", "The Password File", "Client Certificates".
 """

@@ -25,7 +25,7 @@ class Shell:
     capfd: pytest.CaptureFixture[str]
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)."""
+        """Return (exit code, stdout, stderr)."""
         return typed(self.capfd, *words, "--config", str(self.config))
 
     def listed(self, *words: str) -> list[dict[str, Any]]:

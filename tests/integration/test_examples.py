@@ -1,4 +1,4 @@
-"""The examples run as they are, and continue after they were stopped."""
+"""The examples run as printed, and continue after they were stopped."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from tests.support.waiting import until
 
 
 class Killed(Exception):
-    """The program ends here."""
+    """The exception that ends the program here."""
 
 
 class Query(frames.Program):
@@ -77,7 +77,7 @@ def shares(side: Side, query: Query) -> bool:
 
 
 def survived(side: Side, folder: Path, seed: int, form: str, most: int) -> None:
-    """Write and read in turns, with a program that ends `most` times at random places."""
+    """Write and read in turns, with a program that ends at most `most` times, at random places."""
     chance, kills = random.Random(seed), 0
 
     def stop(place: str) -> None:
@@ -126,7 +126,7 @@ Sums = dict[object, tuple[int, int]]
 
 
 def proven(path: Path, side: Side, answer: str) -> None:
-    """Record a probe's answer to the question whether old images are whole."""
+    """Record the probe's answer that old images are complete."""
     answers = [{"name": "full_old_images", "answer": answer}]
     record = {"format": 1, "place": side.job.source.place, "answers": answers}
     ResetFiles(StateFolder.open(path.parent / "state")).save(PROBES, "dws1", json.dumps(record))

@@ -1,4 +1,4 @@
-"""A disk that is really full: jobs can be stopped, no running process ends by it, and the messages name the disk."""
+"""A disk that is really full: jobs can be stopped, no running process ends, and the messages name the disk."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ REASON = "only root can mount a small disk"
 
 @dataclass(frozen=True)
 class Disk:
-    """A small file system of its own."""
+    """A small separate file system."""
 
     path: Path
 
     def fill(self) -> None:
-        """Leave no byte free, and none of those that are freed meanwhile."""
+        """Leave no free byte, including bytes that are freed meanwhile."""
         with (self.path / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
@@ -74,7 +74,7 @@ def jobs(disk: Disk, tmp_path: Path) -> Iterator[Jobs]:
 
 
 def takes_nothing(jobs: Jobs) -> bool:
-    """Whether a write is refused for lack of space: until then the free space in the store's own files is used up."""
+    """Whether a write is rejected for lack of space; until then, free space in the store's own files is used up."""
     try:
         jobs.store.record_event("orders", "probe")
     except NoRoom:
@@ -104,7 +104,7 @@ def test_a_job_is_stopped_on_a_full_disk_and_noted_once_there_is_room(
     assert "no process found; possibly killed" in capsys.readouterr().out
     disk.fill()
     until(lambda: takes_nothing(jobs), SOON, "the store takes nothing more")
-    assert call(jobs, "stop", "orders") == 0, "it has stopped; that is still not recorded"
+    assert call(jobs, "stop", "orders") == 0, "it has stopped, but this is not recorded yet"
     assert disk.text in capsys.readouterr().out
     disk.free()
     assert call(jobs, "stop", "orders") == 0
@@ -205,7 +205,7 @@ def test_a_quota_on_a_disk_with_room_is_reported_as_such(tmp_path: Path, number:
     assert not isinstance(cannot_write(tmp_path / "x", OSError(errno.EACCES, "Permission denied")), NoRoom)
 
 
-# -- processes that are signalled, with a store that refuses to be written -----------------------------------------
+# -- processes that get a signal, with a store that cannot be written -----------------------------------------
 
 
 def refuse_wanted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

@@ -137,7 +137,7 @@ def test_a_session_is_listed_by_the_channel_that_it_registers_whatever_a_server_
 
 
 def test_a_rival_of_the_longest_name_is_found_and_ended(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
-    """Of a job of 40 characters on a DN of eleven: a name that the server cuts off finds no session."""
+    """A job of 40 characters on a DN of eleven: a name that the server truncates would match no session."""
     facts.activity_by_user(warehouse)
     first, again = (longest(epoch) for epoch in (1_700_000_000_000, 9_999_999_999_999))
     old = old_session(warehouse, first)

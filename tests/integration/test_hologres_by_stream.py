@@ -1,4 +1,4 @@
-"""A Hologres read by its binlog's stream: the same rows as by SQL, for all types, ranges and messages."""
+"""Hologres read over its binlog stream: the same rows as with SQL, for all types, ranges and messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_both_ways_bring_the_same_rows_of_every_type_whatever_ranges_and_message
         streams = len(hologres.faults.streams)
         assert pair.read(width) == (by_sql, []), (width, size)
         begun = hologres.faults.streams[streams:]
-        assert len(begun) == 4, "one for each shard, whatever the ranges"
+        assert len(begun) == 4, "one for each shard, regardless of the ranges"
         assert all(("\"enable_compression\" 'true'" in one) == compressed for one in begun)
         assert all(f"\"batch_size\" '{size}'" in one for one in begun)
     assert hologres.faults.messages > 60

@@ -1,4 +1,4 @@
-"""A job from the stand-in for a Hologres into a PostgreSQL: the copy, the stream, its starts, its refusals."""
+"""A job from the stand-in for Hologres into PostgreSQL: the copy, the stream, its starts, its refusals."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_orders_of_the_workload_arrive_once_each(
 
 
 def begun(pair: HoloPair, start: str) -> list[int]:
-    """A job without a copy, over a table that has had three changes; the keys that reach its target."""
+    """A job without a copy over a table that has had three changes; returns the keys that reach its target."""
     pair.mirror.job = replace(pair.mirror.job, start=start)
     pair.mirror.start().wait_running()
     pair.write((99, 99))

@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 
 def everything(pair: HoloPair) -> list[Fields]:
-    """All effects of the whole binlog on rows, as a job reads it."""
+    """Return all effects of the whole binlog on rows, as a job reads it."""
     out = io.BytesIO()
     with closing(pair.connection()) as session:
         source = session.table(TableAsked.of(pair.mirror.job)).source

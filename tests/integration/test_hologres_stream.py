@@ -1,4 +1,4 @@
-"""A shard's stream over a socket, from recorded bytes: what is asked for, what is read again, what moves nothing.
+"""A shard's stream over a socket, from recorded bytes: its requests, repeated reads, and LSNs that move nothing.
 
 `StreamServer` answers START_REPLICATION with recorded bytes: no Hologres. What a Hologres writes into the LSNs of
 frames and keepalives is not known, so a test chooses. Protocol: PostgreSQL, "Streaming Replication Protocol".
@@ -155,7 +155,7 @@ def reader(server: StreamServer, after: int = START, compressed: bool = False) -
 
 
 def read(shard: ShardReader, lsns: Sequence[int], again: bool = False) -> list[SlotkeeperError]:
-    """Read until these rows have come, each once; the errors on the way."""
+    """Read until these rows have arrived, each once; return the errors on the way."""
     came: list[int] = []
     errors: list[SlotkeeperError] = []
 
@@ -254,7 +254,7 @@ def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> No
     with streaming([frames]) as server, closing(ranges(server)) as shard:
         assert lsns(shard.rows(0, 1)) == [1]
         assert lsns(shard.rows(1, 2)) == [2]
-        assert lsns(shard.rows(2, 5)) == [5], "an empty message is not believed at once"
+        assert lsns(shard.rows(2, 5)) == [5], "an empty message is not accepted at once"
         assert lsns(shard.rows(5, 12)) == [7, 8, 9, 12]
         assert len(server.commands) == 1
 
@@ -287,7 +287,7 @@ def test_a_range_that_begins_elsewhere_begins_a_new_stream_there() -> None:
         assert lsns(shard.rows(0, 5)) == [1, 2, 5]
         assert lsns(shard.rows(5, 5)) == []
         shard.close()
-        assert lsns(shard.rows(5, 7)) == [7], "the half of an update that a range ends with"
+        assert lsns(shard.rows(5, 7)) == [7], "the half of an update at the end of a range"
         assert lsns(shard.rows(7, 12)) == [8, 9, 12]
         assert lsns(shard.rows(12, 12)) == []
         assert ["'5'" in one for one in server.commands] == [False, True]
@@ -297,4 +297,4 @@ def test_a_range_whose_rows_do_not_come_is_abandoned_in_time() -> None:
     with streaming([[rows(1)], [rows(1, 2)]]) as server, closing(ranges(server, 0.3)) as shard:
         with pytest.raises(Unreachable, match="sent nothing new within"):
             lsns(shard.rows(0, 2))
-        assert lsns(shard.rows(0, 2)) == [1, 2], "the whole range again, over a new line"
+        assert lsns(shard.rows(0, 2)) == [1, 2], "the whole range again, over a new connection"

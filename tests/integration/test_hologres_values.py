@@ -1,4 +1,4 @@
-"""The texts that the stream's decoder is held to are PostgreSQL's own: a real one reads each and writes it the same."""
+"""The expected texts of the stream's decoder are PostgreSQL's own: a real server reads and writes each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotkeeper.demo.postgres import Server
 VECTORS = Path(__file__).parents[1] / "support" / "flink_rows" / "vectors.jsonl"
 OUT = {"boolean": "boolout", "character(8)": "bpcharout"}
 NOT_HERE = ("json", "jsonb", "roaringbitmap")
-"""Types whose texts in the vectors are any bytes, or that no PostgreSQL has."""
+"""Types whose texts in the vectors are arbitrary bytes, or that PostgreSQL does not have."""
 
 
 def test_a_real_postgresql_writes_each_text_of_the_vectors_as_it_stands_there(pg_server: Server) -> None:

@@ -1,6 +1,6 @@
-"""A source may write anything into a field of its answers: no sink runs it, nor does a printed statement when pasted.
+"""A source can return any text in its answers: no sink executes it, nor does a printed statement that is pasted.
 
-Each source kind's own code reads the answers, from a session that lies; each sink kind then checks, makes, alters and
+Each source kind's own code reads the answers, from a session that lies; each sink kind then checks, creates, alters and
 writes its target by them. PostgreSQL stands in for DWS and Hologres.
 """
 
@@ -64,7 +64,7 @@ def breaks_out(statement: str) -> bool:
     return "pwned" in rest
 
 
-# -- what each kind of source answers --------------------------------------------------------------------------------
+# -- the answers of each kind of source --------------------------------------------------------------------------------
 
 
 @dataclass
@@ -218,7 +218,7 @@ def run(session: SinkSession, statements: Iterable[str]) -> None:
 
 
 def attempt(action: Callable[[], object]) -> None:
-    """Run it as far as it goes: the sink may refuse it with a named error, or reject a name."""
+    """Run it as far as possible: the sink may reject it with a named error, or reject a name."""
     with suppress(SlotkeeperError, pg.DriverError, ValueError):
         action()
 

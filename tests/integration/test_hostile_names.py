@@ -85,9 +85,7 @@ def test_tables_slots_and_jobs_of_hostile_names_are_mirrored_or_refused_in_words
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A name that the configuration accepts is mirrored by one job, and every command that names it prints it as
-    visible text.
-    """
+    """A job mirrors each name that the configuration accepts, and every command prints the name as visible text."""
     print(f"seed {seed}")
     taken, refused = [], 0
     for text in hostile.texts(count, seed):
@@ -184,6 +182,6 @@ def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, channels: list[Channe
 
 
 def _intact(mirror: Mirror) -> None:
-    """The table that these names tried to drop has all its rows, at both ends."""
+    """Check that the table which these names tried to drop has all its rows, at both ends."""
     for connect in (mirror.warehouse.connect, mirror.sink):
         assert mirror.query(connect, "SELECT count(*), sum(id) FROM public.victim") == [(9, 45)]

@@ -29,7 +29,7 @@ FULL = (*HALF, "--table", "ods.orders", "--sink", "etl@127.0.0.1:1/d", "--sink-p
 
 @dataclass(frozen=True)
 class Pair:
-    """A warehouse with a table to follow, and a sink, as the author of a first job knows them."""
+    """A warehouse with a table to follow, and a sink, as the user of a first job knows them."""
 
     source: Endpoint
     sink: Endpoint
@@ -219,12 +219,12 @@ def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monk
     monkeypatch.setattr(init, "_unseen", lambda question: "secret")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 130
-    assert existed == [False] * 4, "it is written once nothing is left to ask"
+    assert existed == [False] * 4, "it is written after the last question"
     assert not list(tmp_path.iterdir())
 
 
 def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
-    """A password that is typed is not shown, and is stored in a file for its owner alone."""
+    """A typed password is not shown, and is stored in a file that only its owner can read."""
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"your first job")
     password = Path(pair.sink.password.ref).read_bytes().strip()

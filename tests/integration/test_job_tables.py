@@ -1,4 +1,4 @@
-"""`--table`: one table of a running job is paused, stopped, started and verified alone, and reset beside the others."""
+"""`--table`: one table of a running job is paused, stopped, started and verified separately, and reset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AS_STOP = [pytest.param(f"jobs {verb}", marks=pytest.mark.chaos) for verb in ("p
 
 @dataclass(frozen=True)
 class Place:
-    """A mirror of two tables whose engine runs here, and beside it a FAKE driver that reports its tables."""
+    """A mirror of two tables whose engine runs here, and a FAKE driver that reports its tables."""
 
     mirror: Mirror
     config: Path
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
         assert (code, out, refusal in err) == (3, "", True), (words, err)
     for verb in ("jobs stop", "jobs restart", "verify"):
         code, out, err = place.call(*verb.split(), JOB, "--table", "")
-        assert (code, out, "--table is empty" in err) == (2, "", True), "the variable of a script that is not set"
+        assert (code, out, "--table is empty" in err) == (2, "", True), "an unset variable in a script"
     assert place.jobs.view_of_job(JOB).state is JobState.RUNNING
     assert steering.wanted(place.jobs.store, JOB) == {}
     assert place.call("jobs", "stop", JOB)[0] == 0
@@ -148,7 +148,7 @@ def test_a_failed_table_is_reported_everywhere_and_started_alone(place: Place) -
 def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
     place.jobs.store.register_job(JOB, "c")
     steering.want(place.jobs.store, JOB, B, WantedState.STOP)
-    # the job itself does not start here: no Spark is asked for, and what stays is said all the same
+    # the job itself does not start here: Spark is not needed, and the message is the same
     job_verbs.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
     said = place.capfd.readouterr().err
     assert f"1 table stays stopped: {B}; `slotkeeper jobs start {JOB} --table TABLE` starts one" in said
@@ -211,7 +211,7 @@ def test_the_slot_of_a_table_that_was_taken_out_is_listed_until_it_is_dropped_or
     assert (code, f"slot {slot} of {source} {B} retains its changes" in " ".join(out.split())) == (0, True), (out, err)
     (line,) = [line for line in out.splitlines() if "slots drop" in line]
     command = line.split("`")[1]
-    assert command == f"slotkeeper slots drop {B} {slot} --source {source}", "on one line, to be pasted"
+    assert command == f"slotkeeper slots drop {B} {slot} --source {source}", "on one line, so that it can be pasted"
     found = json.loads(place.call("slots", "list", "--json")[1])["taken_out"]
     assert found == [{"source": source, "table": B, "slot": slot, "job": JOB}]
     code, out, err = place.call(*command.split()[1:])

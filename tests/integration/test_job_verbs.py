@@ -25,7 +25,7 @@ TABLE, JOB = "ods.orders", "orders_rt"
 
 @dataclass
 class Place:
-    """A mirror whose engine runs here, and beside it a FAKE driver that makes the state store say RUNNING."""
+    """A mirror whose engine runs here, and a FAKE driver that makes the state store show RUNNING."""
 
     mirror: Mirror
     config: Path

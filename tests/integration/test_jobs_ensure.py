@@ -82,7 +82,7 @@ def test_of_two_at_once_one_starts_a_job(jobs: Jobs) -> None:
     assert [one.returncode for one in both] == [0, 0]
     assert found == ["lives", "started"]
     running(jobs, "orders")
-    assert len(jobs.pids("orders")) == 2, "one driver before, one after"
+    assert len(jobs.pids("orders")) == 2, "one driver before and one after"
 
 
 def test_a_job_that_another_start_is_just_beginning_lives(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,5 +212,5 @@ def test_a_job_whose_recorded_interpreter_is_gone_is_started_with_the_one_that_s
     assert "driver started" in jobs.told("orders")
     assert "slotkeeper-that-was" not in log and "No such file" not in log
     assert "orders.json" in jobs.view_of_job("orders").reason + log, (
-        "the driver ran: it refuses a file that is not TOML"
+        "the driver ran, and rejects a file that is not TOML"
     )

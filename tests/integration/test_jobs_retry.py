@@ -69,4 +69,4 @@ def test_what_tries_nothing_is_refused_with_what_to_do(jobs: Jobs, call: Call) -
         assert main(["jobs", verb, "pair", *state]) == 0
         code, out, err = call("pair")
         assert (code, out, refusal in err) == (3, "", True), (verb, err)
-    assert StoredTries(jobs.store, "pair").last() == 0, "nothing was asked of anybody"
+    assert StoredTries(jobs.store, "pair").last() == 0, "no server was queried"

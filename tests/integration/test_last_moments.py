@@ -1,4 +1,4 @@
-"""A job that has just ended may have processes for some more seconds: a command that needs it stopped waits for them.
+"""A job that has just ended may have processes for some seconds: a command that needs it stopped waits for them.
 
 Spark takes some seconds to exit after a job that is FAILED already; a user should not have to type a remedy twice.
 """
@@ -32,7 +32,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 
 def ended(jobs: Jobs) -> Identity:
-    """A job that reports FAILED and whose driver is still running."""
+    """A job that reports FAILED while its driver is still running."""
     view = jobs.start(JOB, limits=SLOW)
     assert view.driver is not None
     jobs.store.apply(JOB, JobEvent.FAILED, "SLOT LOST")

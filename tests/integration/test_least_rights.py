@@ -1,4 +1,4 @@
-"""The rights that `doctor` prints suffice for everything, and each missing one is named before a start."""
+"""The privileges that `doctor` prints are sufficient, and each missing privilege is named before a start."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kept_target(mirror: Mirror) -> None:
 
 
 def follow(mirror: Mirror, seed: int) -> None:
-    """Run the job: copy, changes, until nothing is left."""
+    """Run the job: copy and changes, until nothing is unread."""
     mirror.start().wait_running()
     with written(mirror, seed, changes=60):
         pass
@@ -59,9 +59,9 @@ def follow(mirror: Mirror, seed: int) -> None:
 
 
 def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every command that asks a server: read-only ones, verbs on slots, a reset and its undo, a comparison."""
+    """Run every command that queries a server: read-only ones, slot verbs, a reset and its undo, a comparison."""
     call(least, capfd, "jobs", "list", "--json")
-    Store.open(least.loaded.state_dir).close()  # `status` reads what a first start has made
+    Store.open(least.loaded.state_dir).close()  # `status` reads tables that a first start creates
     job = least.mirror.job
     table, slot = least.mirror.table, job.slot
     consent = ("--execute", "--reason", "a test", "--confirm")
@@ -102,7 +102,7 @@ def test_a_kept_target_needs_no_more_than_is_printed(
 ) -> None:
     kept_target(mirror)
     options = mirror.job.sink_options
-    if existing == "replace":  # with a row that the source has not, so that the copy goes beside the target
+    if existing == "replace":  # with a row that the source does not have, so that the copy uses a shadow table
         mirror.at_sink(f"INSERT INTO {mirror.job.channel.target} (cust, order_no) VALUES (0, 0)")
         options = replace(options, on_bad_row="quarantine")
     mirror.job = replace(mirror.job, on_existing=existing, sink_options=options)
@@ -142,7 +142,7 @@ ALTERS = (
 
 
 def altered(least: Least, *statements: str) -> list[str]:
-    """Which of these statements the sink lets the job's login run; each is rolled back."""
+    """Return which of these statements the sink lets the job's login run; each is rolled back."""
     found = []
     endpoint = least.mirror.job.sink
     with closing(pg.connect(endpoint, resolve(endpoint.password), "attacker")) as connection:
@@ -180,7 +180,7 @@ def test_doctor_warns_of_a_login_that_can_change_copied_lines_and_its_statement_
     logins = least(mirror, tmp_path)
     user = mirror.job.sink.user
     logins.run("sink", f"ALTER TABLE slotkeeper_audit OWNER TO {user}")
-    assert altered(logins, *ALTERS) == list(ALTERS), "a job that made the table itself can change each line"
+    assert altered(logins, *ALTERS) == list(ALTERS), "a job that created the table can change each line"
     found = audit_finding(logins)
     assert (found.level, f"{user} owns the table" in found.text) == (Level.WARN, True)
     for right in ("", "UPDATE (what)", "DELETE", "TRUNCATE", "TRIGGER"):
@@ -195,7 +195,7 @@ def test_doctor_warns_of_a_login_that_can_change_copied_lines_and_its_statement_
 
 
 def test_what_is_refused_only_while_a_range_is_read_shows_before_a_start(mirror: Mirror, tmp_path: Path) -> None:
-    """The function may be called and the table read; what the function reads for its caller may not."""
+    """The login can call the function and read the table, but not the data that the function reads for it."""
     logins = least(mirror, tmp_path)
     logins.run("source", f"REVOKE {READERS} FROM {mirror.job.source.user}")
     (found,) = failures(logins)

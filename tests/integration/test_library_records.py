@@ -1,4 +1,4 @@
-"""Single records reach a PostgreSQL once and in order, whatever is killed, and wrong ones are refused by name."""
+"""Single records reach a PostgreSQL once and in order, whatever is killed, and wrong records are rejected by name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_records_are_written_by_number_or_age_and_only_up_to_the_last_position(l
     assert not table.advance()
     clock.now += 0.2
     assert table.advance() and mirror.query(mirror.sink, count) == [(4,)]
-    table.upsert(row(5))  # its position is never declared
+    table.upsert(row(5))  # no `advance` declares its position
     table.flush()
     assert mirror.query(mirror.sink, count) == [(4,)]
 

@@ -1,4 +1,4 @@
-"""One program text over the library reads DWS, MySQL and Hologres, and continues after it was killed anywhere."""
+"""One program over the library reads DWS, MySQL and Hologres, and continues after it was killed anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import until
 
 
 class Killed(Exception):
-    """The program ends here."""
+    """The exception that ends the program here."""
 
 
 def program(job: JobSpec, stored: dict[str, str], stop: Callable[[str], None], done: Callable[[], bool]) -> None:
@@ -59,7 +59,7 @@ def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
     job, write, source, target, *_ = side
     job = replace(job, channels=(replace(job.channel, create_target=True),))
     chance, stored = random.Random(seed), dict[str, str]()
-    with Reader(job) as first:  # the place from which changes count
+    with Reader(job) as first:  # the position from which changes count
         stored.update(first.start(stored))
     kills = 0
 

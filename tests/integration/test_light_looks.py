@@ -1,4 +1,4 @@
-"""The console over a source with foreign slots: they stay as they are, and the load on the source is small."""
+"""The console over a source with foreign slots: they do not change, and the load on the source is small."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def place(warehouse: Warehouse, tmp_path: Path) -> Iterator[Place]:
         run(warehouse, f"INSERT INTO {table} SELECT g, 'x' FROM generate_series(1, 20) g")
     surface.close()
     source = replace(warehouse.endpoint(), name="dws1")
-    sink = replace(warehouse.endpoint(), name="mart", database="postgres")  # so that the log tells the two apart
+    sink = replace(warehouse.endpoint(), name="mart", database="postgres")  # so that the log distinguishes the two
     jobs = [job(f"job{n}", f"ours{n}", table, f"mart.t{n}") for n, table in enumerate(TABLES)]
     path = config(tmp_path, source, sink, *jobs)
     run(warehouse, f"ALTER DATABASE {warehouse.database} SET log_statement = 'all'")

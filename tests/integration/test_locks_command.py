@@ -1,4 +1,4 @@
-"""`slotkeeper locks`: it asks the sinks themselves, each within its time limit, and changes nothing."""
+"""`slotkeeper locks`: it queries the sinks directly, each within its time limit, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read-only commands against real servers: their output and exit codes, and that they never make a slot."""
+"""Read-only commands against real servers: their output and exit codes; they never create a slot."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ TABLE, BARE = "ods.orders", "ods.untouched"
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a followed table, one that no command ever asked about, and a configured job that is not
-    started.
-    """
+    """A warehouse with a followed table, a table that no command queried, and a configured job that is not started."""
 
     mirror: Mirror
     config: Path
@@ -40,7 +38,7 @@ class Place:
         return self.mirror.warehouse
 
     def slots(self) -> list[tuple[Any, ...]]:
-        """Every slot point that the server keeps, read from its store."""
+        """Return every slot point that the server stores, read from its store."""
         columns = "rel::regclass::text, dn, slot_name, checkpoint, sync_point, sync_timestamp"
         return self.mirror.query(self.warehouse.connect, f"SELECT {columns} FROM dws.slot ORDER BY 1, 2, 3, 4")
 
@@ -137,7 +135,7 @@ def test_what_a_source_answers_is_shown_where_the_sink_never_answers(
         show = ["slots", "show", TABLE, place.mirror.job.slot, "--config", path]
         assert main(show) == 0
         assert "dn_4" in capsys.readouterr().out
-        function = "pg_catalog.pgxc_get_binlog_slots(text, integer)"  # without it the progress rows are read
+        function = "pg_catalog.pgxc_get_binlog_slots(text, integer)"  # without it, the progress rows are read
         run(place.warehouse, f"DROP FUNCTION {function}", settings=("SET allow_system_table_mods = on",))
         begun = time.monotonic()
         assert main(show) == 0

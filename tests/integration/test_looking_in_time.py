@@ -1,4 +1,4 @@
-"""Read-only commands end in time, with the known facts, if a server never answers or a file is locked."""
+"""Read-only commands end in time and show the known facts if a server never answers or a file is locked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASKING = {
     ("jobs", "list"): 0,
     ("jobs", "show", "idle"): 5,
 }
-"""Commands that ask a server, with their exit code if it never answers."""
+"""Commands that query a server, with their exit code if it never answers."""
 HERE = {
     ("status",): 0,
     ("status", "--json"): 0,
@@ -57,9 +57,7 @@ HERE = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A configuration whose source and sink accept connections and never answer; the state folder knows one of its
-    jobs.
-    """
+    """A configuration whose source and sink accept connections and never answer; the state folder contains one job."""
     monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
     password = tmp_path / "password"
     password.touch(0o600)
@@ -83,7 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def ended(path: Path, *words: str) -> tuple[int, float]:
-    """How a command ended, and after how many seconds."""
+    """Return how a command ended, and after how many seconds."""
     begun = time.monotonic()
     code = main([*words, "--config", str(path)])
     return code, time.monotonic() - begun
@@ -110,7 +108,7 @@ def test_a_command_that_looks_ends_in_time_where_no_server_answers(
     if code:
         assert "does not answer" in said.out + said.err
     if words[0] == "doctor":
-        assert "state folder" in said.out, "what is known of this host is shown"
+        assert "state folder" in said.out, "the known values of this host are shown"
 
 
 @pytest.mark.chaos
@@ -143,13 +141,13 @@ def test_a_command_that_looks_ends_in_time_where_another_process_has_locked_the_
         code, seconds = ended(place, *words)
         holder.stdin.close()
     said = capsys.readouterr()
-    assert seconds < 5.0, "below the time for which a command that writes waits"
+    assert seconds < 5.0, "less than the time for which a writing command waits"
     if words[0] == "audit":
         assert code == 0 and "a test" in said.out
     else:
         assert "is locked by another process" in said.err
     if words[:2] == ("jobs", "logs"):
-        assert code == 0 and "a line of its log" in said.out, "the log is a file of its own"
+        assert code == 0 and "a line of its log" in said.out, "the log is a separate file"
 
 
 def test_an_answer_that_is_late_holds_up_no_other_and_is_reported() -> None:

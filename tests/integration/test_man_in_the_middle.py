@@ -1,4 +1,4 @@
-"""A man in the middle at every sslmode of a MySQL source and a Doris sink: his loot, and the name in the refusal.
+"""A man in the middle at every sslmode of a MySQL source and a Doris sink: what he captures, and the error.
 
 PostgreSQL and DWS: `test_tls.py`. Redirects of an FE: `test_doris_tls.py`.
 """
@@ -57,13 +57,13 @@ def of_queries(login: Login) -> None:
 
 
 def at(port: int, mode: str, root: Path) -> Login:
-    """A login; only the modes that verify need an authority, and libpq's `require` would verify with one."""
+    """Return a login; only the modes that verify need an authority, because libpq's `require` would verify with one."""
     where = Endpoint("there", HOST, port, "", "etl", sslmode=mode, connect_timeout_ms=2_000)
     return Login(replace(where, sslrootcert=str(root) if mode in VERIFYING else ""), SECRET, "test")
 
 
 def doctored(mode: str, line: Line) -> str:
-    """What `doctor` warns of in a mode that lets him in, at a host that is not this one."""
+    """Return `doctor`'s warnings about a mode that admits a man in the middle, for a host other than this one."""
     found = line_finding("x", Endpoint("there", "db.example.org", 1, "", "etl", sslmode=mode), line)
     assert found.level is Level.WARN
     return found.text

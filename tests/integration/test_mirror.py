@@ -1,4 +1,4 @@
-"""A table is mirrored: copied, followed live, equal at the end, every event counted once."""
+"""A table is mirrored: copied, followed, equal at the end, with every event counted once."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def applied(before: Sequence[SchemaColumn], text: str, charset: str) -> tuple[tu
 
 
 def shape(column: SchemaColumn) -> tuple[object, ...]:
-    """What decoding needs; the server adds a display width to a type."""
+    """Return what decoding needs; the server adds a display width to a type."""
     labels = column.full_type if column.kind in ("enum", "set") else "unsigned" in column.full_type
     size = column.most_bytes if column.kind in ("char", "varchar", "binary", "varbinary") else None
     numbers = (column.precision, column.scale) if column.kind in ("decimal", "bit") else None

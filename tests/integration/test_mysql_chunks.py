@@ -37,7 +37,7 @@ def source_of(maria: Maria, table: str) -> Iterator[MysqlSource]:
 
 
 def copied(source: MysqlSource, rows: int) -> tuple[list[tuple[str | None, ...]], int]:
-    """All rows that the chunks have, and the number of chunks."""
+    """Return all rows that the chunks contain, and the number of chunks."""
     planned, found = source.plan_chunks(rows), list[tuple[str | None, ...]]()
     for chunk in planned:
         out = io.BytesIO()
@@ -49,7 +49,7 @@ def copied(source: MysqlSource, rows: int) -> tuple[list[tuple[str | None, ...]]
 
 
 def _floats(r: random.Random, count: int) -> list[str]:
-    """Numbers that six digits do not tell apart, and any others."""
+    """Return numbers that six digits do not distinguish, and others."""
     close = [f"{1_234_500 + n}e0" for n in range(count // 3)] + [f"{1 + n / 2**22!r}e0" for n in range(count // 3)]
     return list({*close, *(f"{r.uniform(-1, 1) * 10 ** r.randrange(-30, 30):.9e}" for _ in range(count // 3))})
 
@@ -119,7 +119,7 @@ def test_a_comparison_finds_a_float_key(maria: Maria) -> None:
 
 
 def _stuck(answers: Sequence[Any]) -> list[Any]:
-    """The plan of a server that answers these, one after another."""
+    """Return the plan for a server that gives these answers one after another."""
     left = iter(answers)
     key = image_of(SchemaColumn("k", "int", "int(11)", False))
     table = TableSeen("shop", "orders", (), (key,), TableIdentity(0, (), ("k",), "one"))

@@ -44,7 +44,7 @@ def prepared(pair: MysqlPair, policy: str = STOP, columns: tuple[tuple[str, str]
 
 
 def written(pair: MysqlPair, value: int) -> None:
-    """Write some rows in the table's present shape."""
+    """Write some rows in the table's current shape."""
     pair.run(
         f"UPDATE {TABLE} SET v = {value} WHERE id <= 5",
         f"DELETE FROM {TABLE} WHERE id = {value % 40 + 6}",
@@ -407,7 +407,7 @@ def test_a_table_that_was_loaded_elsewhere_and_renamed_still_stops(make_mysql_pa
 
 
 class Crash(BaseException):
-    """The driver ends here."""
+    """The exception that ends the driver here."""
 
 
 POINTS = ("intent", "epoch", "alter", "commit", "")

@@ -1,4 +1,4 @@
-"""DDL of a followed table at a real MariaDB: DDL that keeps all rows stops nothing. Tables with a UNIQUE key alone."""
+"""DDL of a followed table at a real MariaDB: DDL that retains all rows stops nothing; tables with only a UNIQUE key."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_running_job_continues_at_the_replica_without_a_copy(
 
 
 def test_a_table_without_changes_continues_too(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
-    """Its position moved over the changes of another table, with the GTIDs of these."""
+    """Its position moved over changes of another table, and has their GTIDs."""
     pair = job_at(make_mysql_pair, servers, tables=2)
     pair.mirror.start().wait_running()
     for number in range(1, 6):
@@ -247,7 +247,7 @@ def test_a_replica_that_has_purged_what_the_job_needs_is_refused_as_lost(
 def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
     make_mysql_pair: MakeMysqlPair, servers: Two, server_id: int
 ) -> None:
-    """Its table, its login and its file names are the same, and so are the GTIDs if it has the same server_id."""
+    """Table, login and file names are the same, and so are the GTIDs if it has the same server_id."""
     pair = job_at(make_mysql_pair, servers)
     pair.mirror.start().wait_running()
     pair.write((1, 1))
@@ -271,13 +271,13 @@ def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
         else:
             refused(pair, TroubleName.POSITIONS_DIFFER, "lacks transactions that the job has applied")
         mirror = pair.mirror
-        assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "no row of it was applied"
+        assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "none of its rows was applied"
     finally:
         maria.end(foreign)
 
 
 def test_a_chunk_of_a_copy_is_not_read_at_another_server(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
-    """A replica that is behind would give rows that are older than the start of the copy's stream."""
+    """A replica that is behind would return rows older than the start of the copy's stream."""
     job_at(make_mysql_pair, servers).run(f"INSERT INTO {TABLE} VALUES (1, 1)")
     servers.wait_replicated(servers.second, servers.first)
     for expected, answers in (("server-1", False), ("server-2", True)):

@@ -1,6 +1,6 @@
 """Random DDL and DML around a followed table: its lane ends with the table's rows, or stops with an error.
 
-Each statement can fail: the server then has done nothing, or has written its effect.
+Each statement can fail: the server has then either done nothing, or written the effect to the binlog.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NAMES = ("o", "q", "a#b", "-- x", "it's", 'd"q', "表")
 FORMATS = ("ROW", "ROW", "ROW", "STATEMENT", "MIXED")
 MODES = ("", "", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES")
 KNOWN = {"Refused", "Trouble"}
-"""Errors at which a lane may stop: each with its position and action."""
+"""Errors at which a lane can stop, each with its position and action."""
 _SERVERS = 1000
 """Errors from here on are a server's own."""
 _UNTOLD = re.compile(r".*['\"] (?=changed|may|is|took|added|made|cannot)|;.*|: it names.*|fuzz\S*", re.DOTALL)
-"""What an error's message has of a single statement."""
+"""The part of a statement that an error's message contains."""
 
 
 @dataclass
@@ -191,14 +191,14 @@ class Fuzz:
         except my.DriverError as error:
             self.failed += 1
             self.log[-1] += f"  -- failed: {my.code_of(error)}"
-            if my.code_of(error) < _SERVERS:  # the session is gone: on a busy host an answer may be late
+            if my.code_of(error) < _SERVERS:  # the session has ended: on a busy host, an answer may be late
                 self.writer.close()
                 self.writer = log_in(self.server, database=SCHEMA)
 
     # -- the lane -----------------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """A new snapshot by a lane of its own, or what is made followable first."""
+        """Take a new snapshot with a new lane, after fixing what prevents it."""
         self.stop()
         self.log.clear()
         for attempt in range(2):
@@ -322,7 +322,7 @@ def test_random_statements_end_in_equal_rows_or_in_an_error(maria_server: MariaS
     found = fuzz(maria_server, seed, 250)
     print(told(found, seed))
     assert found.equal and found.changes, "nothing was compared"
-    assert found.failed < found.ran / 2, "most statements were refused by the server"
+    assert found.failed < found.ran / 2, "the server rejected most statements"
 
 
 @pytest.mark.chaos

@@ -196,7 +196,7 @@ def test_a_binlog_that_was_reset_is_named_whatever_is_in_it_since(mysql_pair: My
 
 
 def _grown(pair: MysqlPair, position: Position | None) -> bool:
-    """Write some more; whether the binlog has gone past a position."""
+    """Write more rows; return whether the binlog has grown past a position."""
     file, offset = pair.rows("SHOW MASTER STATUS")[0][:2]
     assert position is not None
     if (int(str(file).rpartition(".")[2]), int(offset)) > (position.pair[0] >> 40, position.pair[0] & (1 << 40) - 1):
@@ -227,7 +227,7 @@ def test_a_login_without_the_rights_is_refused_with_the_grant(mysql_pair: MysqlP
     error = mysql_pair.mirror.start().wait_error()
     assert isinstance(error, AccessRefused), error
     assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'poor'@'127.0.0.0/255.0.0.0'" in error.hint, (
-        "of the account, not of another host's"
+        "of this account, not of another host's account"
     )
 
 

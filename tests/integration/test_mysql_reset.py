@@ -1,4 +1,4 @@
-"""RESET MASTER at a real MariaDB: the same file name comes again, and no row of the new file is taken for an old one.
+"""RESET MASTER at a real MariaDB: the file name is reused, and no row of the new file is taken for an old one.
 
 Statements of the same sizes before and after the reset make the same offsets and the same GTIDs, so that nothing but
 the file's creation tells the two files apart.
@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 CHANGE = f"UPDATE {TABLE} SET v = v + 1"
 BEFORE, AT, PAST = 2, 3, 5
-"""How many changes the new file has; the position is behind the third of the old file."""
+"""The number of changes in the new file; the position is after the third change of the old file."""
 
 
 def reset(pair: MysqlPair) -> None:
@@ -41,7 +41,7 @@ def newest(pair: MysqlPair) -> tuple[str, int]:
 
 
 def streamed(pair: MysqlPair) -> tuple[str, int]:
-    """Run the job until it has applied the third change of a new file; where that ends."""
+    """Run the job until it has applied the third change of a new file; return the position there."""
     pair.run(f"INSERT INTO {TABLE} SELECT seq, seq FROM seq_1_to_20", "RESET MASTER", CHANGE, CHANGE)
     pair.mirror.start().wait_running()
     pair.run(CHANGE)
@@ -69,7 +69,7 @@ def test_a_stopped_job_names_a_binlog_that_was_reset(mysql_pair: MysqlPair, chan
 
 @pytest.mark.parametrize(
     "changes",
-    [pytest.param(BEFORE, marks=pytest.mark.chaos), AT, PAST],  # an older newest place counts after ten seconds
+    [pytest.param(BEFORE, marks=pytest.mark.chaos), AT, PAST],  # an older newest position counts after ten seconds
     ids=["before", "at", "past"],
 )
 def test_a_running_job_names_a_binlog_that_was_reset(mysql_pair: MysqlPair, changes: int) -> None:
@@ -85,7 +85,7 @@ def test_a_running_job_names_a_binlog_that_was_reset(mysql_pair: MysqlPair, chan
 
 
 def test_a_position_without_a_creation_continues_and_gets_one(maria: Maria) -> None:
-    """As an earlier version stored it."""
+    """The position is in the format of an earlier version."""
     maria.run("CREATE TABLE t (id INT PRIMARY KEY)")
     maria.run("INSERT INTO t VALUES (1)")
     maria.mark()

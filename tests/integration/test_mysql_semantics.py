@@ -52,7 +52,7 @@ def test_a_delete_in_a_system_versioned_table_is_an_update_of_its_row_end(maria:
 
 
 def test_a_place_in_the_middle_of_an_event_is_refused(kept: Maria) -> None:
-    """1236, in one of two sentences; never rows of something else."""
+    """The server reports error 1236 with one of two texts, and never other rows."""
     place = kept.position()
     kept.run("INSERT INTO t VALUES (3, 3)")
     for inside in (1, 7, 20):

@@ -1,4 +1,4 @@
-"""Servers that start with other settings than those that a source needs: encrypted binlogs, and no binlog at all."""
+"""Servers whose settings differ from those that a source needs: encrypted binlogs, and no binlog at all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tables of many shapes from a MariaDB into PostgreSQL: copied, streamed and verified, or refused by name.
 
-Values come from information_schema, so that a shape is its CREATE TABLE alone. Statements are IGNOREd where a narrow
-key or a constraint leaves no room: what counts is that both ends hold the same.
+Values come from information_schema, so that a shape is its CREATE TABLE alone. Statements use IGNORE if a narrow key or
+a constraint rejects rows: only the equality of both ends counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.pairs import MakeMysqlPair, MysqlPair
 SHAPES = Path(__file__).parents[1] / "fixtures" / "mysql_shapes.sql"
 SCHEMA = "ods"
 COPIED, STREAMED = range(8), range(8, 16)
-"""Numbers of the rows that are there before the copy, and of those that come later."""
+"""The numbers of the rows that exist before the copy, and of those that are inserted later."""
 _NAME = re.compile(r"CREATE TABLE (?:`((?:[^`]|``)+)`|(\w+))")
 _CHARACTERS = {
     "big5": "\u4f60\u597d",
@@ -122,7 +122,7 @@ class Column:
             edge = (0, unsigned) if "unsigned" in self.full_type else (low, high)
             return str(edge[n % 2] if n in (3, 4, 11, 12) else n + 1)
         if kind == "decimal":
-            # 9s up to the column's own edge: sql_mode '' cuts what has too many
+            # 9s up to the column's limit: sql_mode '' truncates longer values
             return ("-0.1", "1e99", "-1e99", "0.05")[n % 4] if n in (3, 4, 5, 6, 11, 12) else f"{n}.{n}5"
         if kind in ("float", "double"):
             numbers: tuple[str, ...] = _FLOATS if kind == "float" else _DOUBLES
@@ -180,7 +180,7 @@ _NATIVE = {
 
 @dataclass
 class Shape:
-    """A table to be made, what is to come of it, and how it is filled and changed."""
+    """A table to create, the expected result, and how it is filled and changed."""
 
     name: str
     create: str
@@ -229,7 +229,7 @@ class Shape:
         self.key = tuple(str(row[4]) for row in indexes if row[2] == first)
 
     def selected(self, names: Sequence[str]) -> str:
-        """Columns as the server's own SELECT gives them exactly: a BIT as a number, a FLOAT with all digits."""
+        """Columns as the server's own SELECT returns them exactly: a BIT as a number, a FLOAT with all digits."""
         kinds = {one.name: one.kind for one in self.columns}
         exact = {"bit": "CAST({} AS UNSIGNED)", "float": "({} + 0e0)"}
         return ", ".join(exact.get(kinds.get(name, ""), "{}").replace("{}", quoted(name)) for name in names)
@@ -245,7 +245,7 @@ class Shape:
         return f"INSERT IGNORE INTO {self._table} ({names}) VALUES ({', '.join(values)})"
 
     def changes(self) -> Iterator[str]:
-        """Each kind of change: new rows, other values, moved keys, rows that go, and one that goes and comes."""
+        """Make each kind of change: new rows, other values, moved keys, deleted rows, a row deleted and inserted."""
         yield from map(self.row, STREAMED)
         free = [one for one in self.columns if one.name not in self.key]
         if free:
@@ -296,7 +296,7 @@ def shapes(quick: bool = False) -> list[Shape]:
 
 
 def make(session: my.Session, wanted: Sequence[Shape]) -> None:
-    """Make the tables with the rows that a copy finds."""
+    """Create the tables with the rows that a copy finds."""
     session.rows("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'")
     session.rows(f"CREATE OR REPLACE DATABASE {SCHEMA} CHARACTER SET utf8mb4")
     session.rows(f"USE {SCHEMA}")
@@ -308,7 +308,7 @@ def make(session: my.Session, wanted: Sequence[Shape]) -> None:
 
 
 def change(session: my.Session, wanted: Sequence[Shape]) -> None:
-    """Change rows of each table in ways that the stream has to bring."""
+    """Change rows of each table in ways that the stream has to deliver."""
     session.rows("SET foreign_key_checks = 0")
     for one in wanted:
         session.rows("BEGIN")
@@ -327,7 +327,7 @@ SELECT column_name, data_type FROM information_schema.columns
 
 
 def run(pair: MysqlPair, tables: Sequence[Shape]) -> None:
-    """Run the job until it has caught up: tables that nothing can follow fail by name, all others go on."""
+    """Run the job until it has caught up. Tables that cannot be followed fail with a named error."""
     mirror = pair.mirror
     mirror.start().join(600)
     wrong = {}
@@ -340,7 +340,7 @@ def run(pair: MysqlPair, tables: Sequence[Shape]) -> None:
 
 
 def unequal(pair: MysqlPair, tables: Sequence[Shape]) -> dict[str, object]:
-    """The tables that `verify` finds different, or whose values the two servers' own SELECTs give otherwise."""
+    """Return the tables that `verify` finds different, or whose values differ in the two servers' own SELECTs."""
     job, found = pair.mirror.job, dict[str, object]()
     left = sources.open(job.source_kind).tables(login(job.source, "verify"), 60_000)
     right = sinks.open(job.sink_kind).tables(login(job.sink, "verify"), 60_000)
@@ -365,12 +365,12 @@ def selected(pair: MysqlPair, cursor: pg.Cursor, one: Shape) -> tuple[list[list[
 
 
 def formed(rows: Sequence[Sequence[Any]], types: Sequence[str]) -> list[list[str]]:
-    """Rows with each value in one form, in one order."""
+    """Return rows with each value in one form, in one order."""
     return sorted([form(value, type_) for value, type_ in zip(row, types, strict=True)] for row in rows)
 
 
 def form(value: Any, type_: str) -> str:
-    """A value of either server in one form, by its type at the target."""
+    """Return a value of either server in one form, by its type at the target."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -399,7 +399,7 @@ def test_tables_of_every_shape_are_copied_streamed_and_equal_or_refused_by_name(
     pair = make_mysql_pair()
     made = shapes(part == "quick")
     tables = made if isinstance(part, str) else made[part::PARTS]
-    if metadata != "FULL":  # information_schema has no label with a backslash exactly: the lane stops and says so
+    if metadata != "FULL":  # information_schema shows no exact label with a backslash: the lane stops
         tables = [one for one in tables if one.name != "odd_labels"]
     followed = [one for one in tables if one.followed]
     mirror = pair.mirror

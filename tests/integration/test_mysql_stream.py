@@ -1,4 +1,4 @@
-"""Traps of resuming a MariaDB binlog, each measured with another reader first: none of them loses or doubles a row."""
+"""Traps of resuming a MariaDB binlog, first measured with another reader: none loses or duplicates a row."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_a_stream_begins_at_a_file_and_offset_and_names_gtids(filled: Maria) -> 
 
 
 def test_a_mariadb_position_of_a_file_is_not_ignored(filled: Maria) -> None:
-    """For a file's offset, another reader started at the oldest binlog without an error."""
+    """Given a file's offset, another reader started at the oldest binlog without an error."""
     middle = ends(filled.stream("t").items(blocking=False))[9]
     assert ids(filled, filled.stream("t", start=middle).items(blocking=False)) == EVERY[100:]
 
 
 def test_a_dump_by_gtid_that_reaches_the_end_ends(filled: Maria) -> None:
-    """Another reader's request had a byte too many, so that a dump by GTID that had rows never ended."""
+    """Another reader's request had one byte too many, so a dump by GTID with rows never ended."""
     middle = ends(filled.stream("t").items(blocking=False))[9]
     items = list(filled.stream("t", start=middle, by_gtid=True).items(blocking=False))
     assert ids(filled, items) == EVERY[100:]
@@ -106,7 +106,7 @@ def test_a_stream_that_is_killed_continues_without_a_loss_or_a_double(filled: Ma
                 found += ids(filled, pending)
                 pending, position = [], item.position
             if count == 15:
-                break  # in the middle of a transaction, or behind one
+                break  # in the middle of a transaction, or after one
         stream.close()
     stream = filled.stream("t", start=position, by_gtid=by_gtid)
     assert found + ids(filled, stream.items(blocking=False)) == EVERY
@@ -125,7 +125,7 @@ def test_a_killed_line_is_a_lost_one(filled: Maria) -> None:
 
 
 def test_every_session_has_an_hour_to_write_and_to_read(filled: Maria) -> None:
-    """A sink may take a minute over a large value: the server's own limit of 60 s would end the session each time."""
+    """A sink can need a minute for a large value: the server's own limit of 60 s would end the session each time."""
     login = Login(support.endpoint(filled.server), filled.server.password(), "slotkeeper/test")
     session = MysqlSession(login)
     try:
@@ -167,7 +167,7 @@ def test_gtids_that_the_server_has_not_are_trouble(filled: Maria) -> None:
 
 
 def test_a_file_with_other_gtids_is_trouble(filled: Maria) -> None:
-    """The same names of files come again after RESET MASTER, and on every other server."""
+    """The same file names occur again after RESET MASTER, and on every other server."""
     other = MysqlPosition(filled.file, filled.offset, MariaState.parse("3-77-1"))
     with pytest.raises(Trouble, match="has GTIDs") as trouble:
         list(filled.stream("t", start=other).items(blocking=False))
@@ -221,7 +221,7 @@ def test_a_change_written_as_a_statement_is_found(filled: Maria) -> None:
     ],
 )
 def test_ddl_in_the_middle_loses_no_rows_of_its_batch(filled: Maria, statement: str, effect: Effect | None) -> None:
-    """Doris's own job dropped what followed a DDL in the same batch."""
+    """Doris's own job dropped the rows after a DDL in the same batch."""
     position = filled.position()
     filled.run("CREATE TABLE w (id INT PRIMARY KEY)", statement)
     filled.run("INSERT INTO w VALUES (7), (8)")
@@ -268,7 +268,7 @@ def test_a_rolled_back_transaction_has_no_rows(filled: Maria) -> None:
 
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
 def test_a_row_image_that_is_not_full_is_refused(filled: Maria, image: str) -> None:
-    """Absent columns came as NULL."""
+    """In another reader, absent columns became NULL."""
     filled.run("ALTER TABLE t ADD COLUMN b TEXT")
     filled.mark()
     filled.run(f"SET SESSION binlog_row_image = '{image}'", "UPDATE t SET v = 'x' WHERE id = 5")

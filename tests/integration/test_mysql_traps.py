@@ -1,6 +1,6 @@
 """Values that another reader of MariaDB's binlog decodes wrongly: each is right here, or refused with a named error.
 
-Round trips of random rows equal SELECT, and equal mysql-replication where that one is right.
+Round trips of random rows equal SELECT, and equal mysql-replication where that reader is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.maria import Maria
 
 
 def written(maria: Maria, kind: str, *values: str) -> list[Any]:
-    """What comes of values in a column of a type."""
+    """Return the decoded values that a column of this type received."""
     maria.run("SET sql_mode = ''", f"CREATE OR REPLACE TABLE v (id INT PRIMARY KEY, v {kind})")
     maria.mark()
     maria.run(f"INSERT INTO v VALUES {', '.join(f'({n}, {value})' for n, value in enumerate(values))}")
@@ -78,7 +78,7 @@ def test_a_compressed_column_is_read_and_ends_no_stream(maria: Maria) -> None:
 
 @pytest.mark.parametrize("metadata", ["NO_LOG", "MINIMAL"])
 def test_without_full_metadata_signs_names_and_labels_come_from_information_schema(maria: Maria, metadata: str) -> None:
-    """MariaDB's default is NO_LOG: 4294967295 came as -1, names as UNKNOWN_COL0, an ENUM as NULL."""
+    """MariaDB's default is NO_LOG: 4294967295 was read as -1, names as UNKNOWN_COL0, an ENUM as NULL."""
     kinds = "i INT UNSIGNED, e ENUM('a','b'), s SET('x','y'), t VARCHAR(9)"
     kinds += ", l VARCHAR(9) CHARACTER SET latin1, b BINARY(3)"
     maria.run(f"CREATE TABLE f (id BIGINT UNSIGNED PRIMARY KEY, {kinds})")
@@ -215,7 +215,7 @@ def test_random_tables_and_rows_equal_select(
 ) -> None:
     """Columns, NULLs, inserts, updates and deletes at random: applied in the stream's order they are the table.
 
-    By functions of their own for each pattern of NULLs, and by the one for all.
+    Decoded by the functions for each pattern of NULLs, and by the general function.
     """
     monkeypatch.setattr(rows, "OFTEN", (1, 1_000_000)[round_ % 2])
     chance = random.Random(f"{seed}/{round_}")
@@ -248,7 +248,7 @@ _OTHERWISE = ("TIME", "BINARY", "VARBINARY", "DATE", "DECIMAL")
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
 def test_rows_equal_those_of_mysql_replication_where_it_is_right(maria: Maria, seed: int) -> None:
-    """Whole numbers, doubles, text and labels; the others it gives as other types, an empty VARBINARY as text."""
+    """Whole numbers, doubles, text and labels; the other reader returns other types for the rest."""
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.row_event import WriteRowsEvent
 

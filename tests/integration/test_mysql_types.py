@@ -88,7 +88,7 @@ def definition() -> str:
 
 
 def insert(first: int) -> str:
-    """Rows with every edge value of every column, and one of NULLs."""
+    """Insert rows with every edge value of every column, and one row of NULLs."""
     rows = [[values[row % len(values)] for _, values in COLUMNS] for row in range(ROWS)]
     rows.append(["NULL"] * len(COLUMNS))
     values = ", ".join(f"({first + number}, {', '.join(row)})" for number, row in enumerate(rows))

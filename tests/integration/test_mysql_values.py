@@ -71,7 +71,7 @@ ZOO: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def test_every_type_equals_select(maria: Maria) -> None:
-    """Each type alone in a nullable column beside a NULL, through FULL metadata."""
+    """Each type in a nullable column next to a NULL, with FULL metadata."""
     maria.run("SET sql_mode = ''")
     wrong = {}
     for number, (kind, values) in enumerate(ZOO):
@@ -92,7 +92,7 @@ def test_every_type_equals_select(maria: Maria) -> None:
 
 @pytest.mark.parametrize("often", [1, 1_000_000])
 def test_all_types_in_one_row_equal_select(maria: Maria, monkeypatch: pytest.MonkeyPatch, often: int) -> None:
-    """The same neighbours, with and without NULLs between them, so that fixed and sized values meet in every order."""
+    """The same columns, with and without NULLs between them, so that fixed and sized values occur in every order."""
     monkeypatch.setattr(compiled, "OFTEN", often)
     maria.run("SET sql_mode = ''")
     kinds = [one for one in ZOO if not one[0].startswith("BIT")]
@@ -111,7 +111,7 @@ def test_all_types_in_one_row_equal_select(maria: Maria, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.chaos)])
 def test_an_inet6_has_the_servers_own_text(maria: Maria, count: int, seed: int) -> None:
-    """Addresses with many groups of zeros: a single one is "::" too, as the server's own SELECT writes it."""
+    """Addresses with many groups of zeros: a single one is "::" too, as in the server's own SELECT."""
     print(f"seed {seed}")
     chance = random.Random(seed)
     groups = (0, 0, 0, 0, 0, 0, 1, 0xFFFF, 0x0102, 0xA000)
@@ -132,7 +132,7 @@ def test_an_inet6_has_the_servers_own_text(maria: Maria, count: int, seed: int) 
 
 
 def units_of(charset: str) -> list[bytes]:
-    """Every byte, and many pairs of bytes where a set has such; of Unicode's own forms every 97th character."""
+    """Return every byte, and many pairs of bytes for sets that have them; for Unicode's forms, every 97th character."""
     if charset.startswith(("utf", "ucs")):
         last = 0xFFFF if charset in ("ucs2", "utf8mb3") else 0x2FFFF
         points = [point for point in range(1, last, 97) if not 0xD800 <= point < 0xE000]
@@ -171,7 +171,7 @@ def test_every_character_set_is_read_as_the_server_reads_it(maria: Maria, charse
 
 
 def test_a_double_in_json_is_spelled_as_the_server_spells_doubles(maria: Maria) -> None:
-    """MySQL formats JSON's doubles with the same function as SELECT, with ".0" after a whole one; MariaDB has it."""
+    """MySQL formats JSON's doubles as SELECT does, with ".0" after whole numbers."""
     mantissas = (1, -1.5, 1.2345678901234567, 9.999999, 1.234567890123457)
     numbers = [mantissa * 10.0**power for mantissa in mantissas for power in range(-24, 25)]
     wrong = []

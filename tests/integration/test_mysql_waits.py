@@ -21,12 +21,12 @@ from tests.support.waiting import until
 
 READER = "etl_waits"
 REFRESHED = 0.15
-"""Seconds between two questions: InnoDB does not refresh its list of transactions that is read every 0.1 s."""
+"""Seconds between two queries: InnoDB does not refresh a list of transactions that is read every 0.1 s."""
 
 
 @dataclass
 class Stage:
-    """A table with a transaction of a job's login at it, and a DDL of another login that waits for it."""
+    """A table with a transaction of a job's login, and a DDL of another login that waits for it."""
 
     maria: Maria
     stack: ExitStack
@@ -67,7 +67,7 @@ class Stage:
 
 
 def first(reader: SourceWaits, behind: int = 0) -> SourceWait:
-    """The wait, once this number of sessions follows it."""
+    """Return the wait, once this number of sessions is queued after it."""
 
     def one() -> SourceWait | None:
         return next((wait for wait in reader.read(time.time()) if (wait.behind or 0) >= behind), None)

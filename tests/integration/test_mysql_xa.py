@@ -1,4 +1,4 @@
-"""XA at a real MariaDB: prepared rows take effect where their transaction commits, and nowhere where it rolls back."""
+"""XA at a real MariaDB: prepared rows take effect when their transaction commits, and never if it rolls back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filled(maria: Maria) -> Maria:
 
 
 class Prepared:
-    """A transaction that XA has prepared, in a session of its own."""
+    """A transaction that XA has prepared, in a separate session."""
 
     def __init__(self, session: my.Session, xid: str, *statements: str) -> None:
         self._session, self._xid = session, xid
@@ -97,7 +97,7 @@ def test_an_identifier_that_is_used_again_is_another_transaction(filled: Maria) 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named by the position", "searched for"])
 def test_a_restart_between_prepare_and_commit_loses_no_row(filled: Maria, named: bool) -> None:
-    """A position of an earlier version, and a copy's, name no prepared transaction."""
+    """Positions of an earlier version and of a copy name no prepared transaction."""
     with prepared(filled, "'x'", "INSERT INTO t VALUES (10, 0), (11, 0)") as transaction:
         filled.run("INSERT INTO t VALUES (20, 0)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (21, 0)")
         between = ends(read(filled))[-1]
@@ -150,7 +150,7 @@ def test_a_commit_whose_rows_were_purged_is_a_lost_position(filled: Maria) -> No
 def test_random_prepared_transactions_end_as_at_the_source(
     filled: Maria, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits, rollbacks, other files and restarts at any end between: what is applied in order is the table."""
+    """Commits, rollbacks, new files and restarts at any point: the changes applied in order are the table."""
     print(f"seed {seed}")
     chance = random.Random(seed)
     monkeypatch.setattr(transactions, "KEPT_BYTES", 200)
@@ -178,7 +178,7 @@ def test_random_prepared_transactions_end_as_at_the_source(
         transaction.commit()
         session.close()
     position, found = filled.position(), dict(before)
-    at_end = False  # an offset does not tell it: the server itself writes events (binlog checkpoints) at any time
+    at_end = False  # an offset does not show it: the server itself writes events (binlog checkpoints) at any time
     while not at_end:
         stream = filled.stream("t", start=parse_position(position.text))
         waiting: list[Item] = []

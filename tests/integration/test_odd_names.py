@@ -1,4 +1,4 @@
-"""Tables and columns of any name are mirrored: named like the product's aliases, or with characters to quote."""
+"""Tables and columns of any name are mirrored: names equal to the product's aliases, or with characters to quote."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def make(warehouse: Warehouse) -> None:
 
 
 def change(warehouse: Warehouse) -> None:
-    """Insert, update, move a key that is not the distribution's, and delete in each of them."""
+    """Insert, update, change a key column other than the distribution's, and delete in each of them."""
     for table, (_, key, columns) in TABLES.items():
         name, first, last = dotted(table), _quoted(key[0]), _quoted(key[-1])
         moved = f"UPDATE {name} SET {last} = 40 WHERE {first} = 2" if len(key) > 1 else _insert(table, 5)

@@ -205,7 +205,7 @@ def test_a_table_with_its_own_channel_is_that_channel_s_and_exclusions_are_left_
     pair.mirror.explicit = (own,)
     pair.mirror.start().wait_running()
     found = [(one.source_table, one.target) for one in pair.mirror.job.channels]
-    assert found == [("ods.t2", "mart.mine"), ("ods.t", "mart.ods_t")], "without the tables of except"
+    assert found == [("ods.t2", "mart.mine"), ("ods.t", "mart.ods_t")], "without the tables in `except`"
     pair.mirror.stop()
 
 

@@ -1,4 +1,4 @@
-"""Reading binlog rows, against the stand-in: which rows are found and shown, and that no slot is ever made or moved."""
+"""Reading binlog rows from the stand-in: which rows are found and shown; no slot is ever created or moved."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def make(make_warehouse: MakeWarehouse, tmp_path: Path) -> Iterator[Make]:
 
 
 def write(place: Place) -> str:
-    """The life of one order, with another row on the same DN and rows elsewhere; the order's DN."""
+    """Write the life of one order, with another row on the same DN and rows elsewhere; return the order's DN."""
     run(place.warehouse, f"INSERT INTO {TABLE} VALUES (1, 'NEW', 18.50), (2, NULL, 0), (3, '', 1)")
     dn = place.dn_of(1)
     run(
@@ -329,7 +329,7 @@ def test_the_printed_sql_registers_what_is_registered_and_moves_no_point(make: M
     assert len(place.surface.rows(dws_words.status(TABLE))) == len(before)
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
-    assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
+    assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # only dn_2
 
 
 def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:

@@ -1,5 +1,5 @@
-"""What peers' test suites have in their tables and ours had not: keys that include columns, domains, made types by
-their schema, names that only the source knows, and what a made target carries. Each test is a line of what was found.
+"""Cases from the test suites of peers that were missing here: keys that include columns, domains, user-defined types
+with their schema, names that only the source knows, and the options of a created target.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _pair(
 
 
 def _target(mirror: Mirror, what: str) -> list[str]:
-    """What pg_attribute (a) says of the target's columns, in order."""
+    """Return what pg_attribute (a) says about the target's columns, in order."""
     asked = f"SELECT {what} FROM pg_attribute a WHERE attrelid = '{TARGET}'::regclass AND attnum > 0 ORDER BY attnum"
     return [row[0] for row in mirror.query(mirror.sink, asked)]
 
@@ -96,7 +96,7 @@ def test_columns_that_a_primary_key_only_includes_are_no_key(warehouse: Warehous
 def test_columns_that_a_target_s_key_only_includes_are_no_key(
     warehouse: Warehouse, make_mirror: MakeMirror, kind: str
 ) -> None:
-    """Also of an index without a constraint, whose key columns one catalog counts and the other does not."""
+    """This includes an index without a constraint, whose key columns only one of two catalogs counts."""
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(
         "CREATE SCHEMA mart",
@@ -205,7 +205,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
     mirror.source(f"UPDATE {TABLE} SET p = 'b', ps = NULL", f"INSERT INTO {TABLE} (id, p) VALUES (2, 'a')")
     mirror.wait_equal()
     mirror.stop()
-    mirror.start().wait_running()  # the fingerprint that looks tell is the one that a start reads
+    mirror.start().wait_running()  # read-only commands show the fingerprint that a start reads
     mirror.stop()
     with open_source(mirror.job, "test") as source:
         spelled = [column.type for column in source.identify().columns]
@@ -213,7 +213,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
 
 
 def test_types_of_the_server_s_own_are_spelled_as_ever(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Progress rows keep their fingerprint, also where a type lies in schema public, which the login has in view."""
+    """Progress rows keep their fingerprint, also if a type is in schema public, which is in the login's search path."""
     mirror = _made(warehouse, make_mirror, 'n numeric(12,2)[], c "char", t timestamp(3), f varchar(4)')
     with open_source(mirror.job, "test") as source:
         identity = source.identify()

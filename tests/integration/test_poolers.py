@@ -1,4 +1,4 @@
-"""Through a pooler that keeps no session per connection no job runs, and no state of Slotkeeper stays there."""
+"""No job runs through a pooler that keeps no session per connection, and no state of Slotkeeper is left there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DIALECTS = {
 }
 SAID = "does not keep the same server session"
 WITHIN = 5.0
-"""Seconds in which a start or a reconnect is refused; it takes tenths of a second on an idle host."""
+"""Seconds within which a start or a reconnect is rejected; on an idle host, it takes tenths of a second."""
 
 
 def session(endpoint: Endpoint, dialect: Dialect) -> Session:
@@ -53,7 +53,7 @@ def session(endpoint: Endpoint, dialect: Dialect) -> Session:
 
 
 def left_on_server(pooler: Pooler, endpoint: Endpoint) -> list[tuple[Any, ...]]:
-    """The settings that the next client finds in the pooler's server sessions, and locks that belong to no client."""
+    """Return the settings that the next client finds in the pooler's server sessions, and locks without a client."""
     login = pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "another program")
     with closing(login) as other, other.cursor() as cursor:
         cursor.execute("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session'")

@@ -33,14 +33,14 @@ CHECKS = {
     10: ("n <> 10 OR v ~ v", "(", "2201B"),
     11: ("n <> 11 OR decode(v, 'hex') > ''", "xyz", "22023"),
 }
-"""Conditions of the target by the number that meets them: the text that violates each, and the SQLSTATE of that."""
+"""Conditions of the target by number: the text that violates each, and the SQLSTATE of the violation."""
 KINDS = len(CHECKS) + 1
 """With the text that must not be NULL, number 12."""
 TEXTS = " ".join(f"WHEN {n} THEN '{text}'" for n, (_, text, _) in CHECKS.items())
 
 
 def rows(first: int, last: int, every: int) -> str:
-    """INSERT of rows, one of `every` bad: its number says how."""
+    """INSERT rows, one bad row in `every`: its number determines how it is bad."""
     bad = f"CASE WHEN g % {every} = 0 THEN 1 + (g / {every}) % {KINDS} ELSE 0 END"
     return (
         f"INSERT INTO {TABLE} SELECT g % 4, g, n, CASE n WHEN {KINDS} THEN NULL {TEXTS} ELSE 'row ' || g END"
@@ -80,7 +80,7 @@ def wait_applied(mirror: Mirror, events: int, seconds: float = 120) -> None:
 
 
 def hundred_bad(warehouse: Warehouse, make_mirror: MakeMirror, folder: StateFolder, half: int) -> dict[str, float]:
-    """50 bad rows in a copy of `half` rows, 50 in as many streamed ones; then one more, the cure, and replays."""
+    """50 bad rows in a copy of `half` rows and 50 in as many streamed rows; then one more, the fix, and replays."""
     mirror, took = mirror_of(warehouse, make_mirror), {}
     standin.run(warehouse, rows(1, half, half // 50))
     began = time.monotonic()
@@ -239,7 +239,7 @@ def test_a_reset_archives_what_will_be_read_again_and_an_undo_brings_it_back(
     mirror.stop()
     assert len(entries(mirror, EntryState.ARCHIVED)) == 2
     resetting.undo(reset)
-    assert keys(mirror) == before, "nothing that was read again came back twice"
+    assert keys(mirror) == before, "no change that was read again was applied twice"
     assert back.outcome == "done"
 
 
@@ -273,4 +273,4 @@ def test_a_worker_that_fails_around_a_careful_step_is_tried_again(
     assert sum(mirror.changes().values()) == 4
     assert keys(mirror, *EntryState) == [("1", "U"), ("20", "c")]
     mirror.stop()
-    assert mirror.difference() == (2, 1), "number 1 as it was, number 20 not at all"
+    assert mirror.difference() == (2, 1), "number 1 is unchanged and number 20 is absent"

@@ -55,7 +55,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HandClock(SystemClock):
-    """A clock that advances only when a test sets it."""
+    """A clock that advances only when a test moves it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def seen(path: Path) -> QuerySeen | None:
 
 
 class Told:
-    """A query in pyspark's form, at a time that a test has set; `tests/spark` has those of Spark."""
+    """A query in pyspark's form, at a time that a test has set; `tests/spark` has real queries of Spark."""
 
     def __init__(self, program: Program, batch: int, idle: bool = False) -> None:
         self.id, self.runId, self.name = "6366ed2e", "a0aa7c41", "orders to lake"
@@ -139,7 +139,7 @@ def test_a_query_that_was_superseded_says_nothing_more(mirror: Mirror, path: Pat
     after.offsets = after.commits = left.commits
     after.until_idle()
     found = seen(path)
-    assert found is not None and (found.lives, found.batch) == (True, 12), "it is of the same checkpoint"
+    assert found is not None and (found.lives, found.batch) == (True, 12), "it belongs to the same checkpoint"
     kept.turn(late)
     found = seen(path)
     assert found is not None and found.batch == 12, found
@@ -176,7 +176,7 @@ def test_an_account_of_rows_that_were_deleted_keeps_no_later_query_from_its_own(
     Kept().turn(Told(first, 12))
     mirror.at_sink("UPDATE slotkeeper_queries SET epoch = epoch * 2")
     found = seen(path)
-    assert found is not None and found.batch is None, "it is of rows that are gone"
+    assert found is not None and found.batch is None, "its rows no longer exist"
     first.crash()
     write(mirror, 1)
     first.until_idle()
@@ -206,7 +206,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
     first.query.close()
     mirror.at_sink("DROP TABLE slotkeeper_queries")
     found = seen(path)
-    assert found is not None and found.batch is None and found.worst is None, "as a store that is older has it"
+    assert found is not None and found.batch is None and found.worst is None, "as in an older store"
     with forbidden(mirror):
         first.crash()
         write(mirror, 2)
@@ -216,7 +216,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
         assert found is not None and found.lives and found.batch is None
         assert found.positions == (first.commits or {})["positions"]
         shown = " ".join(Shell(path, capfd).typed("jobs", "show", JOB)[1].split())
-        assert "? reported after its first batch" in shown, "why there is nothing but question marks"
+        assert "? reported after its first batch" in shown, "the reason why all values are question marks"
         assert "batch ?" in found.text and "behind ?" in found.text and "checkpoint ?" in found.text
         first.query.close()
     first.crash()
@@ -229,7 +229,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
 
 @contextmanager
 def forbidden(mirror: Mirror) -> Iterator[None]:
-    """No session creates `slotkeeper_queries` at the sink meanwhile; other tables can be created."""
+    """Prevent every session from creating `slotkeeper_queries` at the sink; other tables can be created."""
     mirror.at_sink(
         "CREATE FUNCTION no_queries() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity LIKE '%slotkeeper_queries')"
@@ -283,10 +283,10 @@ def test_what_is_not_new_is_not_written_again_and_what_fails_is_tried_again_late
     assert written[0].newest == {"dn_1": "9/-1"} and written[0].epoch == 3
     query.status = {"message": accounts._IDLE}
     keeper.turn()
-    assert written[-1].newest == {"dn_1": "7/0"}, "idle, it has read all that there is"
+    assert written[-1].newest == {"dn_1": "7/0"}, "it is idle and has read all records"
     clock.advance(accounts.AGAIN)
     keeper.turn()
-    assert len(written) == 3, "an idle query says again that it is up to date"
+    assert len(written) == 3, "an idle query reports again that it is up to date"
 
 
 def test_a_query_that_ended_before_it_was_seen_to_run_has_its_last_batch_written(mirror: Mirror, path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_query_that_ended_before_it_was_seen_to_run_has_its_last_batch_written
     later.lastProgress = Told(program, 32).lastProgress
     kept.keeper.finish()
     found = seen(path)
-    assert found is not None and found.batch == 32, "a program that ends has waited for it"
+    assert found is not None and found.batch == 32, "a program waits for it before it exits"
     runner.join(10)
     assert not runner.is_alive()
     program.query.close()
@@ -378,7 +378,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
         out = " ".join(out.split())
         assert "orders to lake" in out and re.search(r"\bbatch 12, \d+s ago", out), (words, out)
     (line,) = [one for one in shell.typed("jobs", "list")[1].splitlines() if one.startswith(JOB)]
-    assert "DataFrame query, was 0 commits behind" in line[:80], "it is what 80 columns have room for"
+    assert "DataFrame query, was 0 commits behind" in line[:80], "the text fits 80 columns"
     Store.open(path.parent / "state").close()
     code, out, _ = shell.typed("status", "--exit-code")
     assert (code, out.startswith(f"OK        {JOB}  RUNNING")) == (0, True), (code, out)
@@ -402,7 +402,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     code, out, _ = shell.typed("slots", "reset", TABLE, "frames_slot", "--to", "latest")
     assert "it is a DataFrame query: stop and start it in its Spark program" in " ".join(out.split()), out
     assert slot_places(mirror) == before and program.query.reported
-    assert not [one for one in shell.json_of("jobs", "list") if one["run"]], "no job of that name was begun here"
+    assert not [one for one in shell.json_of("jobs", "list") if one["run"]], "no job of that name was started here"
     program.query.close()
     (listed,) = shell.json_of("jobs", "list")
     assert listed["state"] == "STOPPED" and not listed["queries"][0]["lives"]

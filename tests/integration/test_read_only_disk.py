@@ -1,4 +1,4 @@
-"""A disk that has become read-only, as Linux remounts one after an error: each command names the file and says so."""
+"""A disk that has become read-only, as Linux remounts a disk after an error: each command names the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Remount = Callable[[str], None]
 
 @pytest.fixture
 def remount(disk: Path) -> Remount:
-    """Make it `ro` or `rw`."""
+    """Remount it as `ro` or `rw`."""
 
     def done(how: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)

@@ -92,7 +92,7 @@ def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> No
         for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job not running: the job was never started here"):
             assert text in out, out
         possible = ("What happens", "Undo", "SQL", "sql  ")
-        assert [text in out for text in possible] == [code == 0] * 4, "beside what fails nothing reassures"
+        assert [text in out for text in possible] == [code == 0] * 4, "no reassuring text appears next to a failure"
         assert ("--execute --plan" in out) == (code == 0)
     assert "FAIL     target accepts copy" in out
 
@@ -163,7 +163,7 @@ def test_an_undo_whose_replay_has_started_is_refused_before_anything_is_confirme
     assert code == 3 and not plan["possible"]
     assert [check["name"] for check in plan["checks"] if check["ok"] is False] == ["replay not started"]
     shown = preview_from(out)
-    assert shown is not None and said in shown.sections(full=True)[0].lines[0][2], "the console says it first"
+    assert shown is not None and said in shown.sections(full=True)[0].lines[0][2], "the console reports it first"
     rows = ("--rows", str(plan["skipped"])) if plan["skipped"] else ()
     refused(shell.execute(plan["id"], *rows, verb=undo), said)
     assert shell.places() == before
@@ -317,7 +317,7 @@ def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> Non
 
 
 def in_state(shell: Shell, state: JobState, plan: str) -> None:
-    """The job in a state; where a plan is given, no entry changes anything."""
+    """Set the state of the job; if a plan is given, no entry changes anything."""
     job, before = shell.mirror.job.name, shell.places()
     with Store.open(shell.state_dir) as store:
         store.set_state(job, state)

@@ -84,7 +84,7 @@ SHARED = {
 
 
 class InProcess:
-    """Stands for the command's process: runs it here, and sends its output to the child's place."""
+    """Replaces the command's process: runs it here, and sends its output to the child's output."""
 
     walk: Walk
     streams: tuple[int, int]
@@ -106,7 +106,7 @@ class InProcess:
 
 
 def spawned_here(patched: pytest.MonkeyPatch, walk: Walk) -> None:
-    """Have the console run its children in this process, one after the other."""
+    """Make the console run its children in this process, one after another."""
 
     def spawn(words: Sequence[str], out: int, err: int) -> int:
         InProcess.streams = out, err

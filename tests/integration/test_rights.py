@@ -50,7 +50,7 @@ def team_folder(place: Path) -> Path:
 
 
 def expected(rights: dict[str, str], folder: Path, shared: bool) -> dict[str, str]:
-    """The rights that each name should have; what one person copied or exported is that person's own."""
+    """Return the rights that each name should have; files that one user copied or exported are that user's own."""
     private = {name for name in rights if name == "clip.txt" or name.startswith("exports/")}
     of_folders, of_files = ("2770", "0660") if shared else ("0700", "0600")
     kinds = {name: of_folders if (folder / name).is_dir() else of_files for name in rights}
@@ -86,7 +86,7 @@ def test_a_teams_folder_works_for_its_members_under_every_umask(place: Path, fir
 
 
 def as_the_kubelet_mounts_it(volume: Path) -> None:
-    """Do what an fsGroup means: the group owns everything, and rights of the group and setgid are added."""
+    """Apply an fsGroup: the group owns everything, and group permissions and setgid are added."""
     for one in (volume, *volume.rglob("*")):
         os.chown(one, -1, TEAM)
         one.chmod(one.stat().st_mode | (0o2770 if one.is_dir() else 0o660))
@@ -102,7 +102,7 @@ def test_a_volume_with_an_fs_group_works_after_the_command_of_the_error_and_afte
     assert f"in an init container: chmod +t {volume};" in said
     subprocess.run(["chmod", "+t", volume], check=True)
     rights = other_user.run("use", folder, ALICE, 0o022, TEAM)
-    assert rights == expected(rights, folder, shared=False) | {".": "2700"}, "setgid comes from the volume"
+    assert rights == expected(rights, folder, shared=False) | {".": "2700"}, "the volume sets setgid"
     for _ in range(2):
         as_the_kubelet_mounts_it(volume)
         rights = other_user.run("use", folder, ALICE, 0o022, TEAM)
@@ -158,7 +158,7 @@ def test_a_user_who_is_in_no_team_is_let_in_nowhere(place: Path, monkeypatch: py
         inside = [one for top in (team, own, mine / "state", mine / "open") for one in (top, *top.rglob("*"))]
         monkeypatch.setenv("SLOTKEEPER_TEST_PATHS", json.dumps([str(one) for one in inside]))
         found = other_user.run("intrude", place, STRANGER, 0o022)
-    assert found == {f"list {mine / 'open'}": "done"}, "a folder made with 0755 shows names, nothing more"
+    assert found == {f"list {mine / 'open'}": "done"}, "a folder with mode 0755 reveals names only"
 
 
 def test_a_user_can_signal_or_look_into_no_process_of_another(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

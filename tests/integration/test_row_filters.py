@@ -67,7 +67,7 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
 
 
 def test_what_is_sent_accepts_the_rows_that_what_was_typed_accepts(warehouse: Warehouse, seed: int) -> None:
-    """The server evaluates both, so that its own precedence counts."""
+    """The server evaluates both, so its own operator precedence applies."""
     chance = random.Random(seed)
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         cursor.execute('CREATE TEMP TABLE t (id int, a int, b numeric, v text, "W w" text, d date)')
@@ -80,7 +80,7 @@ def test_what_is_sent_accepts_the_rows_that_what_was_typed_accepts(warehouse: Wa
             asked = _rows(cursor, typed)
             try:
                 sent = read(typed).text
-            except WrongFilter as error:  # a refusal by the product alone does no harm
+            except WrongFilter as error:  # a rejection only by the product does no harm
                 assert "blank" in str(error) or asked is None, (typed, error)
                 continue
             assert _rows(cursor, sent) == asked, (typed, sent)
@@ -166,7 +166,7 @@ $f$ BEGIN INSERT INTO public.effects VALUES ($1); RETURN true; END $f$;
 def test_a_filter_with_an_effect_has_none_because_its_reads_are_read_only(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """If the lists ever let one pass, the copy refuses it, and nothing is written."""
+    """If the lists let such a filter pass, the copy is rejected, and nothing is written."""
     mirror = _mirror(warehouse, make_mirror, "")
     run(warehouse, EFFECT)
     with open_source(mirror.job, "test") as source:

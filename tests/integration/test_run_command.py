@@ -85,7 +85,7 @@ def call(place: Path, monkeypatch: pytest.MonkeyPatch, do: str, *words: str) -> 
 
 @pytest.fixture
 def started(place: Path) -> Iterator[subprocess.Popen[str]]:
-    """`slotkeeper run` in the foreground of a process of its own, its driver running."""
+    """Start `slotkeeper run` in the foreground of its own process; return once its driver is running."""
     code = (
         "import sys; from slotkeeper.console.__main__ import main; from slotkeeper.console.commands import run;"
         "from slotkeeper.core.launch.launch import Launch;"
@@ -205,5 +205,5 @@ def test_a_real_driver_copies_catches_up_and_ends(
     assert main(["verify", "orders_rt", *words]) == 4
     run_until_caught_up(words)
     assert main(["verify", "orders_rt", *words]) == 0
-    assert main(["status", "--exit-code", *words]) == 1  # it is stopped, and its slot's TTL runs on
+    assert main(["status", "--exit-code", *words]) == 1  # it is stopped, and its slot's TTL continues to run
     assert "400 rows in the source, 400 in the sink" in capsys.readouterr().out

@@ -34,7 +34,7 @@ ended one that waits after it. `tests/integration/test_upgrade.py` has versions 
 
 @dataclass
 class Place:
-    """A stopped job with two rows in quarantine, one of two tables that only says it runs, one that never ran."""
+    """A stopped job with two rows in quarantine, one of two tables that only reports to run, one that never ran."""
 
     mirror: Mirror
     config: Path
@@ -122,7 +122,7 @@ def look(place: Place, entry: str) -> None:
 
 
 def steer(place: Place, jobs: Jobs) -> None:
-    """The verbs of jobs and of their tables, over FAKE drivers."""
+    """Run the verbs of jobs and of their tables, over FAKE drivers."""
     for verb in ("start", "pause", "resume", "restart"):
         place.call("jobs", verb, JOB, "--json")
     place.call("jobs", "retry", JOB, "--json")
@@ -146,7 +146,7 @@ def steer(place: Place, jobs: Jobs) -> None:
 
 
 def change(place: Place, entry: str) -> None:
-    """The verbs of slots and of rows in quarantine, dry and done."""
+    """Run the verbs of slots and of quarantined rows, as dry runs and executed."""
     done = ("--execute", "--reason", "a test", "--json")
     for verb in ("create", "drop"):
         plan = place.call("slots", verb, TABLE, "elsewhere", "--json")

@@ -101,7 +101,7 @@ def test_planted_operators_never_run_as_our_login_at_either_end(warehouse: Wareh
 
 
 def _loot(mirror: Mirror) -> tuple[list[str], list[str]]:
-    """The planted functions that ran: at the source, and at the sink."""
+    """Return the planted functions that ran: at the source, and at the sink."""
     found = []
     for opened in (mirror.warehouse.connect, mirror.sink):
         with closing(opened()) as connection, connection.cursor() as cursor:
@@ -150,14 +150,14 @@ def _rows(mirror: Mirror, connect: Callable[[], pg.Connection], table: str) -> l
     return mirror.query(connect, f"SELECT part, lower(k::text), v FROM {table} ORDER BY 1, 2")
 
 
-# -- functions that a target runs in the job's session
+# -- functions that a target calls in the job's session
 
 
 @pytest.mark.parametrize("place", ["check", "generated", "index", "domain", "default"])
 def test_a_target_that_runs_a_function_which_looks_names_up_is_refused_by_name(
     warehouse: Warehouse, make_mirror: MakeMirror, place: str
 ) -> None:
-    """Its rows would be refused one by one, or stored by another function of the same name."""
+    """Its rows would be rejected one by one, or stored by another function of the same name."""
     warehouse.create_table(TABLE, "id bigint, code text", ("id",))
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'a1')")
     mirror = make_mirror(warehouse, TABLE)
@@ -195,7 +195,7 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
 def test_functions_are_asked_of_a_catalog_that_knows_no_parsed_bodies(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """As in PostgreSQL 13 and before: `prosqlbody` came with 14."""
+    """As in PostgreSQL 13 and earlier: PostgreSQL 14 introduced `prosqlbody`."""
     warehouse.create_table(TABLE, "id bigint, code text", ("id",))
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(

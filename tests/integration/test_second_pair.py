@@ -1,4 +1,4 @@
-"""A job of the second pair end to end: a dialect without slots and a sink that shares no transaction with its store."""
+"""A job of the second pair end to end: a source without slots, and a sink that shares no transaction with its store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fill(pair: SecondPair, *tables: str) -> None:
 
 
 def change(pair: SecondPair, table: str = TABLE, value: int = 33) -> None:
-    """A transaction: an update, a delete, an insert or an update, and the deleted key again."""
+    """Run a transaction: an update, a delete, an insert or an update, and the deleted key again."""
     with pair.origin.transaction() as writing:
         writing.put(table, id=3, v=value)
         writing.delete(table, id=4)
@@ -264,7 +264,7 @@ def test_a_start_without_a_copy_begins_at_its_place(make_pair: MakePair, start: 
 
 
 def merging(shell: Shell) -> None:
-    """Let the configuration copy into a table that has rows."""
+    """Make the configuration copy into a table that has rows."""
     text = shell.path.read_text("utf-8").replace('slot = "', 'on_existing = "merge"\nslot = "', 1)
     shell.path.write_text(text, encoding="utf-8")
 

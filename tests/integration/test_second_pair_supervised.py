@@ -1,4 +1,4 @@
-"""The second pair as the product runs it: a supervisor, a driver of its own, and workers that may be Spark's."""
+"""The second pair as the product runs it: a supervisor, a separate driver, and workers that may be Spark's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def written(pair: SecondPair, value: int) -> None:
 
 
 def goes_through(pair: SecondPair, folder: Path, runs_on: str, kill: bool) -> None:
-    """Copy, stream, get over a driver that is killed, stop; nothing is lost."""
+    """Copy, stream, recover from a killed driver, stop; nothing is lost."""
     written(pair, 0)
     before = sum(pair.origin.events.values())
     with supervised(pair, folder, runs_on) as job:

@@ -38,7 +38,7 @@ def _canary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def digests(jobs: Jobs) -> list[str]:
-    """The passwords that each start of the fake driver resolved, as digests."""
+    """Return the passwords that each start of the fake driver resolved, as digests."""
     noted = jobs.folder / "orders.json.resolved"
     return noted.read_text(encoding="ascii").split() if noted.exists() else []
 

@@ -76,7 +76,7 @@ def test_metrics_and_jobs_are_served_read_only(served: tuple[int, Path]) -> None
     assert "slotkeeper_job_up" in {one.name for one in parser.text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
     assert asked(loopback(), "/metrics")[:2] == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert asked(loopback(), "/metrics", "HEAD")[2] == ""
-    assert asked(loopback(), "/jobs")[0] == 404, "error texts are not for every user of the host"
+    assert asked(loopback(), "/jobs")[0] == 404, "error texts must not be readable by every user of the host"
     assert asked(loopback(), "/metrics", Host="evil.example")[0] == 421
     for method in ("POST", "PUT", "DELETE"):
         assert asked(loopback(), "/metrics", method)[0] == 501

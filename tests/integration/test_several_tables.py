@@ -1,4 +1,4 @@
-"""Commands about a job of several tables: each table has its own answer, and the job one exit code."""
+"""Commands about a job of several tables: each table has its own result, and the job has one exit code."""
 
 from __future__ import annotations
 

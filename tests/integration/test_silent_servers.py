@@ -1,4 +1,4 @@
-"""Commands before servers that hang, trickle or lie: each ends in its limit with one line, and at Ctrl-C at once."""
+"""Commands with servers that hang, trickle or lie: each ends within its limit with one line, and at once at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, bare_interr
 from tests.support.waiting import until
 
 STATEMENT_SECONDS = 4
-"""The limit of a status (2 s), with the product's grace."""
+"""The limit of a status check (2 s), plus the product's grace period."""
 STARTING = 10.0
 """The time that an interpreter on a busy host may take to start, beyond the limit; a hang takes longer."""
 BARE = 4
-"""Ctrl-C may take a second and this multiple of the time that an interpreter with the same modules takes beside it."""
+"""Ctrl-C can take a second plus this multiple of the time that an interpreter with the same modules takes."""
 INTERRUPTED = 130
 
 DOCTOR, LIST, VERIFY = ("doctor",), ("slots", "list"), ("verify", "orders_rt")
@@ -47,7 +47,7 @@ def test_a_command_before_a_silent_server_ends_in_its_time_and_names_it(
 
 
 def code_of(place: Place, words: tuple[str, ...]) -> tuple[int, str]:
-    """A command's exit code, and its output."""
+    """Return a command's exit code, and its output."""
     code, out, err = ended(place.begin(words))
     return code, out + err
 

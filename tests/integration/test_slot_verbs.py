@@ -1,4 +1,4 @@
-"""`slots create`, `register` and `drop` against real servers: dry by default, consented to, observed, audited."""
+"""`slots create`, `register` and `drop` against real servers: dry runs by default, confirmed, observed, audited."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Place:
         return self.mirror.job.slot
 
     def points(self, slot: str) -> dict[str, set[int]]:
-        """Both points of a slot by DN, read from the server's store."""
+        """Return both points of a slot by DN, read from the server's store."""
         rows = self.mirror.query(
             self.warehouse.connect,
             f"SELECT n.node_name, s.sync_point FROM dws.slot s JOIN dws.node n ON n.ord = s.dn "

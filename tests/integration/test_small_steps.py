@@ -66,12 +66,12 @@ TYPES: dict[str, list[str]] = {
     "kinds.pair": ['(1,"a\\"")', "(1)"],
     "regrole": ["postgres", "nobody_at_all"],
 }
-"""Values by type: such as the server stores, changes or rejects."""
+"""Values by type: values that the server stores, changes or rejects."""
 
 
 @dataclass
 class Way:
-    """A target that takes its steps in one way."""
+    """A target that takes its steps in one way: as small or as general steps."""
 
     sink: PostgresSink
     lane: LaneKey
@@ -104,7 +104,7 @@ def database(pg_server: Server) -> Iterator[Server]:
 
 
 def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptions, small: bool | None) -> Way:
-    """Return the way whose steps are small or general; None: as the options say."""
+    """Return the way whose steps are small or general; None: according to the options."""
     endpoint = server.endpoint(DATABASE)
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/small/1")
     lane = LaneKey("dws1", table, "slot", "dn_1")

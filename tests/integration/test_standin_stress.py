@@ -1,4 +1,4 @@
-"""Nothing lost, nothing out of order under concurrent writers; and a stand-in that is wrong on purpose is caught."""
+"""No loss and no wrong order under concurrent writers; and a deliberately wrong stand-in is detected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = tuple[int, int, int, str]
 
 @dataclass(slots=True)
 class Verdict:
-    """What the reader saw; all zero but `applied` and `transactions` when the stand-in is right."""
+    """The reader's findings; all are zero except `applied` and `transactions` if the stand-in is correct."""
 
     applied: int = 0
     lost: int = 0
@@ -42,7 +42,7 @@ class Verdict:
 
 
 class Replica:
-    """Rows by key, made of records alone; an old image that is not what we hold is an anomaly of order."""
+    """Rows by key, built only from records; an old image that differs from the stored row is an order anomaly."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, Row] = {}
@@ -61,7 +61,7 @@ class Replica:
 
 
 class Writer(threading.Thread):
-    """One session that changes a few hot keys at random, rolls back now and then, and sleeps inside transactions."""
+    """One session that changes a few hot keys at random, sometimes rolls back, and sleeps inside transactions."""
 
     def __init__(self, warehouse: Warehouse, seed: str, stop: threading.Event, hold_s: float = 0.0) -> None:
         super().__init__(daemon=True)
@@ -142,7 +142,7 @@ class Reader:
             self.positions[point.node] = point.last
 
     def round(self) -> bool:
-        """Read every DN once; whether there was nothing to read anywhere."""
+        """Read every DN once; return whether there was nothing to read."""
         quiet = True
         for node, position in self.positions.items():
             (point,) = self.surface.read_status(TABLE, "slot1", False, node).values()

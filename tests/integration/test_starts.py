@@ -94,7 +94,7 @@ def test_latest_is_not_begun_where_a_dn_was_left_out(
 ) -> None:
     warehouse = make_warehouse(switches=Switches(auto_create=auto_create))
     mirror = _mirror(warehouse, make_mirror)
-    warehouse.partial_registration("dn_3", 2)  # both calls of the first try
+    warehouse.partial_registration("dn_3", 2)  # both calls of the first attempt
     _starts(mirror, "latest")
     until(
         lambda: any("dn_3: DWS did not set the full-sync point" in text for text in mirror.heard.retries), 30, "the try"
@@ -221,7 +221,7 @@ def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_firs
 def test_a_time_takes_a_change_whose_point_is_given_and_whose_commit_does_not_show_yet(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """No vendor page says that the cursor by time leaves out changes beyond a transaction that is about to commit."""
+    """No vendor page states that the cursor by time omits changes beyond a transaction that is about to commit."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     warehouse.time_cursor_by_time()
     times = _recorded(warehouse, ["old"])
@@ -316,7 +316,7 @@ def test_points_are_refused_where_they_cannot_be_kept(warehouse: Warehouse, make
 
 
 def test_records_of_a_table_with_timestamps_go_by_their_own_age(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """The difference there: a record stays for the TTL although every slot has read it, and no longer."""
+    """The difference there: a record is retained for the TTL even if every slot has read it, and no longer."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
     mirror.start().wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
@@ -361,7 +361,7 @@ def _is_late(mirror: Mirror) -> None:
 def test_a_job_that_is_paused_for_longer_than_records_live_is_slot_lost(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """The slot's points have not changed: only the driver's own checks show how long the row has been unread."""
+    """The slot's points do not change: only the driver's own checks show for how long the row has been unread."""
     mirror = _short_lived(warehouse, make_mirror)
     mirror.start().wait_running()
     mirror.pause()

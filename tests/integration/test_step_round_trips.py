@@ -45,7 +45,7 @@ def test_a_step_of_a_session_that_knows_its_target_asks_two_things(
 
     for name in ("execute", "copy_expert"):
         monkeypatch.setattr(pg.Cursor, name, told(getattr(pg.Cursor, name)))
-    for point in range(3):  # the first one prepares what the session keeps
+    for point in range(3):  # the first one prepares the statements that the session keeps
         asked.clear()
         changed, new = image(1, point), image(9 + point, 1)
         effects.step(sink, [Event(point, 0, "U", (1, 1), changed), Event(point, 1, "I", (1, 9 + point), new)])

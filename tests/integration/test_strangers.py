@@ -1,4 +1,4 @@
-"""Another user of the host at embedded servers, for every owner of the servers: no login, no file, no signal.
+"""Another user of the host, with embedded servers of any owner: no login, no file access, no signal.
 
 The attempts are in `tests/support/strangers.py`; the servers run once as root's, each with its own user id, and once as
 an ordinary user's.
@@ -48,7 +48,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def started() -> list[list[str]]:
-    """The command lines of every process that root's servers were started with."""
+    """Return the command lines of every process with which root's servers were started."""
     return []
 
 
@@ -71,7 +71,7 @@ def of_root(place: Path, started: list[list[str]]) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def of_a_user(place: Path) -> Iterator[Served]:
-    """Servers that an ordinary user runs, who has a name: initdb asks for it."""
+    """Servers of an ordinary user with a name, which initdb requires."""
     folder = place / "user"
     folder.mkdir(mode=0o700)
     os.chown(folder, NOBODY, NOBODY)
@@ -107,7 +107,7 @@ def test_the_servers_of_root_run_as_users_that_own_nothing_else(of_root: Served)
     pids = [int(str(one["pid"])) for one in of_root.processes]
     family = [child for pid in pids for child in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))]
     users = {tuple(one.uids()) for one in family}
-    assert len(users) == len(pids), "each server has an id of its own"
+    assert len(users) == len(pids), "each server has a different user id"
     assert not {number for ids in users for number in ids} & {0, NOBODY, STRANGER}
     for one in family:
         assert Path(f"/proc/{one.pid}/uid_map").read_text("ascii") == Path("/proc/self/uid_map").read_text("ascii")

@@ -268,7 +268,7 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
     # A session leader that opens a terminal gets it as its own, and SIGHUP when the terminal goes away.
     script = f": < {os.ttyname(slave)}; {sys.executable} -m tests.support.jobs {jobs.folder} orders; exec sleep 600"
     shell = subprocess.Popen(
-        # like a shell at a terminal, also where these tests themselves run under nohup
+        # like a shell at a terminal, even if these tests run under nohup
         ["env", "--default-signal=HUP", "sh", "-c", script], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave,
         start_new_session=True,
     )  # fmt: skip

@@ -67,7 +67,7 @@ class Lanes:
         return self.sinks[lane.source_table]
 
     def stage(self, lane: LaneKey, lines: bytes) -> BufferedStep | None:
-        """A lane's next step, buffered; None if its sink keeps it."""
+        """Return a lane's next step, buffered; None if its sink does not buffer it."""
         sink, after = self.sink(lane), self.at[lane]
         rows, new = sink.stage(io.BytesIO(lines)), DwsPosition(after.point + 1)
         lines_ = sink.detach()
@@ -268,7 +268,7 @@ def test_a_locked_target_leaves_the_sweep_until_its_own_step_succeeds(make: Make
 def test_two_lanes_of_a_table_with_a_rejected_row_each_lose_no_row(
     make: Make, watch: pg.Connection, on_bad_row: str
 ) -> None:
-    """The first isolates its row; what it leaves in the sink is nothing to the second."""
+    """The first lane isolates its row; the rows that it leaves in the sink do not affect the second."""
     lanes = make("m.a", "m.b", options=SinkOptions(on_bad_row=on_bad_row))
     quarantines = on_bad_row == "quarantine"
     with lanes.session.transaction() as cursor:
@@ -392,7 +392,7 @@ def test_a_session_killed_at_any_point_leaves_all_steps_or_none(
 
 
 def test_of_two_workers_only_one_commits_each_lane_and_no_lane_waits(make: Make, watch: pg.Connection) -> None:
-    """A worker left behind, of an earlier epoch, commits its own sweep of the same lanes at the same time."""
+    """A worker of an earlier epoch that was left behind commits its own sweep of the same lanes at the same time."""
     old = make("m.a", "m.b", "m.c", "m.d")
     before = old.buffered(lambda lane: "old")
     new = make("m.a", "m.b", "m.c", "m.d", again=True)

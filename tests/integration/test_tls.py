@@ -133,7 +133,7 @@ def test_a_cleartext_password_is_sent_inside_tls(authority: Authority, pg_server
 
 @pytest.mark.parametrize("mode", ["disable", "prefer"])
 def test_an_md5_answer_as_dws_asks_for_is_sent_on_an_open_line(pg_server: Server, mode: str) -> None:
-    """DWS, "Using the Third-Party Function Library psycopg2": its MD5 hashes are what stock libpq can log in with."""
+    """DWS, "Using the Third-Party Function Library psycopg2": stock libpq can log in only with its MD5 hashes."""
     with begging(None, 5) as seen:
         refusal(at(pg_server, seen.port, mode))
     password = pg_server.password_file.read_text("utf-8").strip()

@@ -1,4 +1,4 @@
-"""A transaction commits the connection that it began on: a session that is lost in between is Unreachable, never done.
+"""A transaction commits on the connection on which it began: a session that is lost in between is Unreachable.
 
 The session ends between a statement and its commit: unnoticed, noticed by a use of it, or closed by another thread.
 """
@@ -39,7 +39,7 @@ def target(pg_server: Server) -> Iterator[Target]:
 
 
 def ended(target: Target, application: str) -> None:
-    """End the server's side of sessions by their name, and wait until they are gone."""
+    """End the server's side of sessions by their name, and wait until they have exited."""
     where = f"FROM pg_stat_activity WHERE application_name = '{application}'"
     target.run(f"SELECT pg_terminate_backend(pid) {where}")
     until(lambda: not target.asked(f"SELECT 1 {where}"), 10, "the session to end")
@@ -148,7 +148,7 @@ def test_a_small_step_whose_session_was_lost_before_its_commit_takes_effect_once
     try:
         assert sink.commit(target.lane, target.epoch, target.position, new, 1)
         target.position = new
-    except Unreachable:  # the session did not know of its end
+    except Unreachable:  # the session had not noticed its end
         sink.abandon()
         assert not target.step(sink, [(1, 1, "I", 1, "one")])
     row = target.store.read_row(target.lane)

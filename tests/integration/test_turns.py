@@ -1,4 +1,4 @@
-"""The sink's side of a lane's states: they move by compare-and-swap, and steps commit in the last two only."""
+"""The sink's side of a lane's states: they change by compare-and-swap, and steps commit only in the last two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of every type that can be one: chunks end where they should, changes find their row, texts end up equal."""
+"""Keys of every type that can be a key: chunks end where they should, changes find their row, texts end up equal."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MODES = {
     "copy_merge": SinkOptions(write_mode="copy_merge"),
     "each changed row again": SinkOptions(ignore_update_before=False),
 }
-"""Options by name that insert: every one has to carry every type."""
+"""Options that insert, by name: each has to transfer every type."""
 
 
 @pytest.fixture

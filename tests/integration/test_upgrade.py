@@ -1,4 +1,4 @@
-"""A sink with the own tables of another version: a status check leaves them, a start migrates them and resumes.
+"""A sink with the tables of another version: a status check does not change them, a start migrates them and resumes.
 
 The tables and rows come from running jobs of two earlier commits (`tests/fixtures/upgrade`), in a real PostgreSQL.
 """
@@ -48,7 +48,7 @@ PLACE = {"source": KEY.source, "source_table": KEY.source_table, "slot": KEY.slo
 
 @dataclass
 class Sink:
-    """A database with the own tables of a commit, or none, and sessions to it."""
+    """A database with Slotkeeper's tables of a commit, or without any, and sessions to it."""
 
     server: Server
     database: str
@@ -140,7 +140,7 @@ def test_the_tables_are_not_migrated_under_a_job_that_an_older_version_runs(sink
     sink.run(*sink_statements("41bb8e69"))
     before = sink.run(SHAPE)
     with closing(sink.server.connect(sink.database)) as older, older.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # in the form that version accepts
+        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # in the form that that version accepts
         with pytest.raises(Refused, match="job orders_rt runs with an older slotkeeper"):
             sink.start()
         assert sink.run(SHAPE) == before
@@ -276,7 +276,7 @@ def test_after_the_upgrade_a_job_resumes_from_the_positions_that_the_older_versi
 
     assert JobEvent.COPY_BEGAN not in mirror.heard.events
     changed = sum(mirror.changes().values()) - sum(row.changes for row in before)
-    assert changed == 40 * 2 + 4, "what came while it was stopped, an update as two events, and nothing twice"
+    assert changed == 40 * 2 + 4, "changes made while it was stopped, an update as two events, and nothing twice"
 
 
 def _as_of(commit: str, row: ProgressRow) -> str:
@@ -337,7 +337,7 @@ def test_after_the_upgrade_a_mysql_job_resumes_from_positions_without_marks_and_
 
     assert JobEvent.COPY_BEGAN not in pair.mirror.heard.events
     changed = sum(pair.mirror.changes().values()) - sum(row.changes for row in before)
-    assert changed == 2 * (40 * 2 + 4 + 2), "what came since, an update as two events, and nothing twice"
+    assert changed == 2 * (40 * 2 + 4 + 2), "changes made since then, an update as two events, and nothing twice"
 
 
 def _mysql_row(row: ProgressRow, shard: str) -> str:

@@ -58,7 +58,7 @@ def run(connection: pg.Connection, *statements: str) -> None:
 
 @pytest.fixture(scope="module")
 def sessions(pg_server: Server) -> Iterator[Pair]:
-    """Two databases that live as long as this module's tests."""
+    """Two databases that exist for the tests of this module."""
     admin = pg_server.connect("postgres")
     for name in DATABASES:
         run(admin, f"CREATE DATABASE {name}")
@@ -129,7 +129,7 @@ def test_an_empty_sink_is_all_missing_and_names_a_bounded_list(numbered: Pair) -
     ],
 )
 def test_values_that_look_alike_are_told_apart(pair: Pair, ours: str, theirs: str) -> None:
-    """In the range's hash itself: the two tables' checksums must not be equal."""
+    """In the range's hash itself: the two tables' checksums must differ."""
     pair.both("CREATE TABLE v.t (id int PRIMARY KEY, x text, y text)")
     run(pair.source, f"INSERT INTO v.t VALUES (1, {ours})")
     run(pair.sink, f"INSERT INTO v.t VALUES (1, {theirs})")
@@ -306,7 +306,7 @@ def test_a_changing_source_is_not_reported_but_a_real_difference_is(pg_server: S
 
     def settled() -> bool:
         with passed:
-            target = wanted[0] + 2  # the round that runs now may have begun before this call
+            target = wanted[0] + 2  # the current round may have started before this call
             return passed.wait_for(lambda: wanted[0] >= target, timeout=120)
 
     mirror = threading.Thread(target=follow)

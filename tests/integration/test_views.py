@@ -1,4 +1,4 @@
-"""Views in the sink stay equal to a fresh SELECT, over tiny random rounds; every deliberate mistake is found."""
+"""Views in the sink stay equal to a fresh SELECT over tiny random rounds; every deliberate mistake is detected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_view_equals_its_select_after_each_of_many_tiny_rounds(layers: Lay
 
 
 def first_wrong(layers: Layers, mutant: Mutant, seed: int, most: int = ROUNDS) -> int:
-    """The number of the first random round after which a mutant's views are wrong; 0 if there is none."""
+    """Return the number of the first random round after which a mutant's views are wrong; 0 if there is none."""
     draw = random.Random(seed)
     views, epoch = layers.built(mutant)
     for number in range(1, most + 1):
@@ -103,7 +103,7 @@ def test_keys_of_two_concurrent_changes_are_lost_only_if_they_are_found_at_captu
                 cursor.execute("BEGIN")
                 cursor.execute(change)
                 cursor.execute(joined)
-                found += cursor.fetchall()  # what a trigger of this transaction can find
+                found += cursor.fetchall()  # what a trigger of this transaction can see
             first.execute("COMMIT")
             second.execute("COMMIT")
     finally:
@@ -127,12 +127,12 @@ def test_a_round_of_an_earlier_driver_ends_at_the_fence(layers: Layers, mutant: 
 
 
 def stale(layers: Layers, views: PostgresViews, epoch: int, cause: str) -> None:
-    """The next round marks a view, because of `cause`, and a build makes all equal again."""
+    """Check that the next round marks a view because of `cause`, and that a build makes all equal again."""
     found = views.round(epoch)
     assert found.stale and all(cause in one for one in found.stale.values()), found
     rows = {row.target: row for row in views.rows()}
     assert all(rows[target].state is ViewState.STALE for target in found.stale)
-    views.round(epoch)  # deletes what was captured for them
+    views.round(epoch)  # deletes the rows captured for them
     for view in views.views:
         if view.target in found.stale:
             views.build(view.target, epoch)
@@ -425,7 +425,7 @@ def test_deltas_of_a_view_that_another_driver_built_meanwhile_stay(layers: Layer
     views, epoch = layers.built()
     layers.run("UPDATE ods.orders SET qty = 3 WHERE id = 2")
     view = views.views[0]
-    with views._session.transaction() as cursor:  # it read the state STALE, before another driver's build
+    with views._session.transaction() as cursor:  # it read the state STALE before another driver's build
         views._discard(cursor, view, epoch)
     assert views.waiting() == {view.target: 2}
     with pytest.raises(Superseded):

@@ -50,7 +50,7 @@ def codes(function: Callable[..., object]) -> set[CodeType]:
 
 
 def registering() -> CodeType:
-    """What a thread runs to register a lane that comes from a task."""
+    """Return what a thread runs to register a lane that a task has returned."""
     return next(code for code in codes(TargetWatch.register) if code.co_name == "<lambda>")
 
 
@@ -66,7 +66,7 @@ ROOTS = frozenset(
 
 
 class Walk:
-    """Files of the packages `under` entered below the roots, while `on`; in order of the first entry."""
+    """Files of the packages `under` that are entered below the roots while `on`; in order of the first entry."""
 
     def __init__(self, roots: Collection[CodeType] = ROOTS, under: Sequence[str] = ("core",)) -> None:
         self.on = False
@@ -88,7 +88,7 @@ class Walk:
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
-        """The block stands for another process: nothing is below a root until it enters one."""
+        """The block represents another process: nothing is below a root until it enters one."""
         depth, self._depth.value = getattr(self._depth, "value", 0), 0
         try:
             yield
@@ -120,7 +120,7 @@ def walked(mirror: Mirror, walk: Walk) -> list[str]:
 
 
 def listed(heading: str) -> list[str]:
-    """The files of a walk as the page has them."""
+    """Return the files of a walk as listed on the page."""
     text = PAGE.read_text("utf-8")
     section = text[text.index(f"## {heading}\n") :].split("\n## ")[0]
     return re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`slotkeeper watch` on real supervisors with FAKE drivers: six lines below the prompt, which stay."""
+"""`slotkeeper watch` on real supervisors with FAKE drivers: six lines below the prompt, which remain."""
 
 from __future__ import annotations
 

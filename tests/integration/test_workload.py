@@ -1,4 +1,4 @@
-"""The workload against the stand-in: its ledger must equal what the binlog holds, whatever happens to its sessions."""
+"""The workload against the stand-in: its ledger must equal the binlog, whatever happens to its sessions."""
 
 from __future__ import annotations
 
@@ -141,18 +141,18 @@ def test_plans_repeat_by_seed_and_differ_by_writer(seed: int) -> None:
 
 
 def test_the_rate_is_kept(recording: Surface, warehouse: Warehouse, seed: int) -> None:
-    """Two writers share one bucket: a thousand changes at 2,000 a second take the better part of half a second."""
+    """Two writers share one bucket: a thousand changes at 2,000 per second take nearly half a second."""
     running = Workload(warehouse.connect, writers=2, rate=2_000, seed=seed, mix=QUICK)
     started = time.monotonic()
     running.start()
     until(lambda: running.failed or running.changes >= 1_000, 30, "1,000 changes")
     took = time.monotonic() - started
     running.stop()
-    assert took >= 0.35  # half a second less the bucket's burst and the last transactions, never less however fast
+    assert took >= 0.35  # half a second minus the bucket's burst and the last transactions, however fast the host is
 
 
 class CutAtCommit:
-    """A connection that loses its line at a COMMIT: before it is carried out, or after it and before its answer."""
+    """A connection that is lost at a COMMIT: before it is executed, or after it and before its answer."""
 
     def __init__(self, warehouse: Warehouse, cut: Callable[[pg.Connection], bool]) -> None:
         self._real = warehouse.connect()
@@ -171,7 +171,7 @@ class CutAtCommit:
 
     def commit(self) -> None:
         if self._cut(self._real):
-            self._dead.cursor()  # raises the driver's own error for a lost line
+            self._dead.cursor()  # raises the driver's own error for a lost connection
         self._real.commit()
 
     def close(self) -> None:

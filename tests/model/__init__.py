@@ -1,1 +1,1 @@
-"""The binlog protocol as an explicit-state model; see README.md beside this file."""
+"""The binlog protocol as an explicit-state model; see README.md in this folder."""

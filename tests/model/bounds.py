@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Two meanings of a source's terms; the vendor's documents leave both open."""
+    """Two interpretations of a source's terms; the vendor's documents allow both."""
 
     name: str
     # `latest` names a point whose event may not be visible yet.
@@ -45,7 +45,7 @@ class Bounds:
     copies: bool = False
     # Answers to a registration may be lost or name too few nodes, and registrars may be killed.
     answers_lost: bool = False
-    # Of these, killed registrars only: every other answer arrives.
+    # Only killed registrars: every other answer arrives.
     only_kills: bool = False
     # Calls of registrations that may be under way to the source after their caller has exited.
     late: int = 0
@@ -53,13 +53,13 @@ class Bounds:
     second_coordinator: bool = False
     # The sink may fall back, once, to its initial state.
     sink_falls_back: bool = False
-    # Check, read, check, commit as one move: for spaces that are about registration.
+    # Check, read, check and commit are one move, for spaces about registration.
     whole_tasks: bool = False
 
 
 # Tasks step by step: one driver, and the zombie of the epoch before.
 STREAM = Bounds("stream", points=3, width=2, epochs=2)
-# Wider and longer, one driver and no restart: ranges, stragglers, a point of another table.
+# Wider and longer spaces with one driver and no restart: ranges, stragglers, a point of another table.
 RANGES = Bounds("ranges", points=5, width=2, epochs=1, foreign=frozenset({3}))
 # Two copies of one task in one epoch.
 COPIES = Bounds("copies", points=3, width=2, epochs=1, copies=True)
@@ -132,7 +132,7 @@ class Rules:
 
     # The slot is registered only after the sink has committed.
     commit_before_register: bool = True
-    # The position is a row of the sink, written with the rows it stands for.
+    # The position is a row of the sink, written together with the rows that it covers.
     progress_row: bool = True
     # The points are checked again between the read and the commit.
     recheck: bool = True
@@ -140,9 +140,9 @@ class Rules:
     check_between: bool = True
     # A registration holds the progress row and checks its epoch.
     row_lock: bool = True
-    # No first check while a call of a registration may still be under way.
+    # No first check while a registration may still be in flight.
     wait_for_late_calls: bool = True
-    # One coordinator's view alone does not prove that no such call is under way.
+    # The view of one coordinator does not prove that no such call is in flight.
     silence_of_all_coordinators: bool = True
     # The boundary point is read again by the next range.
     reread_boundary: bool = True

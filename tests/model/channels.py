@@ -104,7 +104,7 @@ class Channel(NamedTuple):
     registering: At = "none"
     value: int = 0
     late: int = 0
-    """A registration that is under way although its caller has exited; 0 for none."""
+    """A registration in progress although its caller has exited; 0 for none."""
 
 
 class Job(NamedTuple):
@@ -152,7 +152,7 @@ def step_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
 
 
 def committed(setup: JobSetup, one: Channel, step: Step) -> Channel:
-    """The channel after a commit; unchanged if the fence is not hit."""
+    """Return the channel after a commit; unchanged if the fence does not match."""
     ours = one.epoch == step.epoch or not setup.rules.commit_compares_epoch
     if not ours or one.position != step.after:
         return one
@@ -178,7 +178,7 @@ def register_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel
 
 
 def lost_moves(one: Channel) -> Iterator[tuple[str, Channel]]:
-    """A sink session is cut off, which frees the row; a call that was sent continues."""
+    """A sink session is lost, which frees the row; a call that was sent continues."""
     if one.registering == "locked":
         yield "loses its sink session, and sleeps", one._replace(registering="asleep")
     elif one.registering == "sent":
@@ -194,7 +194,7 @@ def left_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
 
 
 def let_go(one: Channel, gives_back: bool) -> Channel:
-    """The driver has lost this channel: its step continues without it, and so may a registration."""
+    """The driver has lost this channel: its step, and possibly a registration, continue without it."""
     return one._replace(streams=False, leased=one.leased and not gives_back, step=None, behind=one.step or one.behind)
 
 
@@ -251,7 +251,7 @@ def silenced(setup: JobSetup, job: Job) -> Job:
 
 
 def back(a: Channel) -> Channel:
-    """The oldest position that is retained; what follows is to be applied again."""
+    """Return the oldest retained position; later changes have to be applied again."""
     counts = tuple(count if number <= a.slot else 0 for number, count in enumerate(a.applied, start=1))
     return a._replace(position=a.slot, applied=counts)
 

@@ -137,7 +137,7 @@ def world_moves(setup: EndSetup, state: Copying) -> Iterator[Move]:
 
 
 def restarted(setup: EndSetup, state: Copying) -> Copying:
-    """The comparison of a start: a slot ahead of the row is named; else the start resumes from the sink's state."""
+    """The comparison of a start: a slot ahead of the row is reported; otherwise the start resumes."""
     state = state._replace(restarts=state.restarts + 1, trouble="")
     sink = state.sink
     if state.registered > sink.position:

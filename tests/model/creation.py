@@ -135,7 +135,7 @@ def register(setup: CreationSetup, state: Creation) -> Iterator[Move]:
 
 
 def wait(setup: CreationSetup, state: Creation, onward: Creation, needed: bool) -> Iterator[Move]:
-    """Read the counter and list the open transactions, then wait until each of them has ended.
+    """Read the counter and list the open transactions; then wait until each of them has ended.
 
     A transaction that has written has a number, and holds back the snapshot's xmin, listed or not.
     """

@@ -47,7 +47,7 @@ class World(NamedTuple):
     """Servers are 0 and 1; a position is the number of transactions before it in its server's files."""
 
     alike: bool = False
-    """Whether no status can tell the servers apart: both have one server_id."""
+    """Whether no status can distinguish the servers, because both have the same server_id."""
     leads: int = 0
     common: int = EVENTS
     """How many of the first server's transactions the second one has."""
@@ -124,7 +124,7 @@ def _step(rules: SwitchRules, at: World) -> Iterator[tuple[str, World]]:
 
 
 def _start(rules: SwitchRules, at: World) -> Iterator[tuple[str, World]]:
-    """A start at a new session; a worker of the run before it may be anywhere."""
+    """A start with a new session; a worker of the previous run may be anywhere."""
     server, place = at.row
     if at.translating < 0 and at.leads != server:
         if rules.contains and not _has(at, at.leads):

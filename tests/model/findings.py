@@ -1,7 +1,4 @@
-"""The questions to an exploration: is it sound, can it still arrive, what does a fault lead to. Contents: the
-questions, each answered once per run of the tests, with counts printed. Not included: the models. Explored spaces are
-dropped as soon as they have been asked.
-"""
+"""The questions about an exploration: is it sound, can it still arrive, what does a fault lead to?"""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from .space import cannot_reach
 from .state import HIDDEN, LEADS, LOST, TWICE, Setup
 
 ANY: frozenset[str] = frozenset()
-# A false alarm stops a job for nothing, but it harms no row.
+# A false alarm stops a job without need, but harms no row.
 HARM = frozenset({LOST, TWICE, HIDDEN, LEADS})
 WRONG_ROWS = frozenset({LOST, TWICE})
 

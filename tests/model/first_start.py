@@ -1,4 +1,4 @@
-"""The model of a first start: are a slot's points the job's own, or of a life with lost progress rows (section 4.5)?
+"""The model of a first start: do a slot's points belong to the job, or to a life with lost progress rows (section 4.5)?
 
 Contents: the rows of one job from nothing to streaming, a start that may be broken off between any two of its
 moves (a kill, a DN that does not answer, a pause), starts again, resets to a snapshot, and a slot that may stem from an
@@ -48,7 +48,7 @@ class First(NamedTuple):
     rows: Rows = "none"
     false: bool = False
     true: bool = False
-    # Ground truth: points that are there were registered by this job.
+    # Ground truth: existing points were registered by this job.
     ours: bool = True
     # rest, begun (rows are written), compared, meaning, registering, streaming
     at: str = "rest"

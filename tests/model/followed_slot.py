@@ -45,7 +45,7 @@ class Slot(NamedTuple):
     row: int = 0
     slot: int = 0
     registered: int = 0
-    """As the row remembers it."""
+    """The value stored in the row."""
     expected: frozenset[int] = frozenset({0})
     cursor: int = 0
     """The next event is read after this position."""

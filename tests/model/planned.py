@@ -62,9 +62,9 @@ class PlannedRules:
     arm_before_commit: bool = True
     # That compare-and-swap compares the epoch.
     arm_compares_epoch: bool = True
-    # And that no other load is there.
+    # And that no other load exists.
     arm_compares_load: bool = True
-    # A plan is made only where none is.
+    # A plan is made only if there is none.
     one_plan: bool = True
     # What is planned is resolved before anything else is planned.
     resolve_first: bool = True

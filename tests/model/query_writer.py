@@ -207,12 +207,12 @@ STEPS = {
 
 
 def strayed(state: Writing, driver: Driver) -> Writing:
-    """The staged rows of an abandoned driver stay."""
+    """The staged rows of an abandoned driver remain."""
     return state._replace(strays=state.strays | {driver.batch}) if driver.there else state
 
 
 def accidents(setup: WritingSetup, state: Writing) -> Iterator[Move]:
-    """Events outside of a query."""
+    """Events outside a query."""
     if state.losses < setup.bounds.losses:
         begun = state._replace(now=Driver(), losses=state.losses + 1)
         yield "the driver is killed with its transaction, and begun again", strayed(begun, state.now)

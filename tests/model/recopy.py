@@ -1,4 +1,4 @@
-"""The model of a table that is copied again while its stream continues (ADR 98), and its oracle.
+"""The model of a table that is copied again while it streams (ADR 98), and its oracle.
 
 Contents: a source with visible rows and a log, where a commit is in the log before it is visible; a target with the
 lane's row (position, epoch) and the chunks; workers that read steps or chunks and can stall at each move (zombies); a
@@ -22,7 +22,7 @@ LOST = "a range that was copied again differs from the source at the lane's posi
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a copy beside the stream; each switched off is one seeded fault."""
+    """The rules of a copy during the stream; each switched off is one seeded fault."""
 
     waits_for_visible: bool = True  # the chunk is read once all changes up to the position are visible
     reads_to_high: bool = True  # the step of the chunk contains all changes up to a position read after the chunk

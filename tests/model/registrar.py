@@ -70,7 +70,7 @@ def unlocked(state: State, agent: Agent) -> State:
 
 
 def answered(setup: Setup, state: State, role: Role, checkpoint: bool) -> State:
-    """The call arrived and its answer came."""
+    """The call was executed and answered."""
     agent = agent_of(state, role)
     mask = 1 << agent.registers
     state = land(setup, state, checkpoint, agent.registers)

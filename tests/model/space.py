@@ -44,7 +44,7 @@ class Space(Generic[S]):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """States hold no cycles, and looking for some among a million costs a quarter of the time."""
+    """Disable garbage collection: states have no cycles, and a search among a million takes a quarter of the time."""
     gc.disable()
     try:
         yield

@@ -1,8 +1,8 @@
 """The state of the stream model: one lane, its progress row, and the agents that work on it.
 
-Contents: the records that make up a state, and the setup (bounds, server, rules) that is
-the same for all states of one exploration. Not included: rows and keys. An event is a
-number and "applied" is a count, because the net effect per key is another test's business.
+Contents: the records that make up a state, and the setup (bounds, server, rules) that is the same for all states of one
+exploration. Not included: rows and keys. An event is a number and "applied" is a count, because another test covers the
+net effect per key.
 
 Sets of points are bit masks: the explorer hashes millions of states.
 """
@@ -32,7 +32,7 @@ SLOT_MOVED = "SLOT MOVED"
 SUPERSEDED = "SUPERSEDED"
 SINK_OLDER = "SINK OLDER"
 
-# The possible violations. Loss and doubling at the sink outrank the others, which precede them.
+# The possible violations. Loss and repeats at the sink take precedence over the others, which occur before them.
 LOST = "the row passes an event that was never applied"
 TWICE = "an event is applied twice"
 HIDDEN = "a look passes over a wiped slot"
@@ -146,13 +146,13 @@ def next_epoch(setup: Setup, state: State) -> int:
 
 
 def rest(agent: Agent, *, keep_position: bool = False) -> Agent:
-    """Back to idle. Fields that mean nothing there are cleared, so that equal states are equal."""
+    """Return to idle. Fields without a meaning there are cleared, so that equal states are equal."""
     after = agent.after if keep_position else NOWHERE
     return Agent(agent.epoch, "idle", after=after, false=agent.false, true=agent.true)
 
 
 def gone(state: State, role: Role, at: str = "dead") -> State:
-    """The agent takes no more steps; a lock it held is released with its session."""
+    """The agent makes no more steps; a lock that it held is released with its session."""
     agent = agent_of(state, role)
     if agent.holds:
         state = state._replace(row=state.row._replace(locked=False))

@@ -239,7 +239,7 @@ def own_order(world: World, who: int) -> list[int]:
 
 
 def other_moves(rules: SweepRules, world: World) -> Iterator[Move]:
-    """A start, a reset of a, registrations, a late transaction, lanes for the second worker."""
+    """A start, a reset of a, registrations, a late transaction, and lanes for the second worker."""
     a, b = world.lanes
     raised = max(a.epoch, b.epoch) + 1
     if "start" in world.left and a.lock == FREE and world.planned < 0:

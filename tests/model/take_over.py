@@ -37,7 +37,7 @@ class TakeOverBounds:
     other: bool = False
     """A job of another progress schema may take the target, and release it."""
     ends: bool = True
-    """Sessions of the other host can be ended; else only they end themselves (another login's)."""
+    """Sessions of the other host can be ended; sessions of another login end only by themselves."""
     events: int = 2
     epochs: int = 4
 

@@ -1,4 +1,4 @@
-"""Every interleaving of commits, checks, registrations and an act on the target: what is confirmed lies before the act.
+"""Every interleaving of commits, checks, registrations and an action on the target; confirmed positions precede it.
 
 A check reads when it begins and passes when it ends; the driver notes the committed position before it begins. With
 `late` it notes the position when the check ends instead, with `eager` it registers what is committed: both lose.
@@ -46,7 +46,7 @@ def moves(state: Watching, late: bool = False, eager: bool = False) -> Iterator[
     wanted = state.committed if eager else state.proven
     if wanted > state.registered:
         yield replace(state, registered=wanted)
-    if state.crashes < 1:  # the next start checks before it streams; what it finds committed is proven by that check
+    if state.crashes < 1:  # the next start checks before it streams; that check proves the positions committed before
         good = state.acted is None
         again = replace(state, noted=None, reading=None, crashes=state.crashes + 1)
         yield replace(again, proven=state.committed) if good else replace(again, failed=True)

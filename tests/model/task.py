@@ -156,7 +156,7 @@ def finish(setup: Setup, state: State, role: Role) -> State:
 
 
 def acknowledge(setup: Setup, state: State, role: Role) -> State:
-    """Seeded fault: both points are registered, checked, before the sink has committed."""
+    """Seeded fault: both points are registered and checked before the sink has committed."""
     state, name = status(setup, state, role, agent_of(state, role).after)
     if name:
         return state

@@ -1,4 +1,4 @@
-"""Stopping, resetting and starting a channel beside another harms neither; and each rule switched off is found."""
+"""Stopping, resetting and starting a channel does not harm another one; each rule switched off is found."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def test_a_channel_whose_lease_is_kept_or_not_asked_for_never_streams_again(rule
 
 
 def test_a_worker_left_behind_is_fenced_by_the_position_alone_where_a_reset_puts_the_row_back() -> None:
-    """The epoch is for what has no position to compare: a copy's chunks, which are not in this model."""
+    """The epoch protects what has no position to compare: a copy's chunks, which this model does not contain."""
     assert run(BESIDE, ALL_JOB_RULES.without("commit_compares_epoch")).broken is None

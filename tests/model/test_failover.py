@@ -1,4 +1,4 @@
-"""Whenever the address leads to another server, the row stands for exactly what was applied; each rule is needed."""
+"""Whenever the address leads to another server, the row matches exactly what was applied; each rule is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_row_stands_for_exactly_what_was_applied(common: int, alike: bool) -
     print(f"\n{space.summary()}")
     assert space.broken is None, story(space, rules, space.broken)
     whole = [at for at in space.states if before(at, *at.row) == log(at, at.row[0])[at.row[0] :]]
-    assert {at.row[0] for at in whole} == {0, 1} if common else {0}, "it applies all that a server has"
+    assert {at.row[0] for at in whole} == {0, 1} if common else {0}, "it applies all transactions of a server"
     assert cannot_reach(space, lambda at: at.refused or at.switches == 2 or at.leads == at.row[0]) == []
 
 

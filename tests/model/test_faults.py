@@ -50,7 +50,7 @@ def test_registering_before_the_commit_lets_the_slot_lead_the_row() -> None:
 
 
 def test_registering_before_the_commit_loses_what_was_not_committed() -> None:
-    """Nothing is lost while checks compare row and points: the job stops. Without that rule, it continues."""
+    """Nothing is lost while checks compare row and points, because the job stops. Without that rule, it continues."""
     alone = without("commit_before_register", STREAM, EXCLUSIVE, WRONG_ROWS)
     rules = ("commit_before_register", "compare_row_with_points")
     found = broken_without(rules, STREAM, EXCLUSIVE, WRONG_ROWS)
@@ -114,7 +114,7 @@ def test_a_killed_registrars_call_that_lands_later_loses_events() -> None:
 
 
 def test_silence_believed_of_one_coordinators_view_hides_a_wipe() -> None:
-    """If every session is visible at the coordinator that is asked, the same start is correct."""
+    """If the queried coordinator shows every session, the same start is correct."""
     alone = without("silence_of_all_coordinators", KILLED, EXCLUSIVE)
     found = broken_without("silence_of_all_coordinators", COORDINATORS, EXCLUSIVE)
 
@@ -172,7 +172,7 @@ def test_while_the_sink_never_falls_back_the_starts_comparison_suffices() -> Non
 
 
 def test_a_stalled_registrar_that_resumes_without_its_lock_hides_a_wipe() -> None:
-    """Finding 2 of README.md: waiting out a call does not wait out a driver that sleeps."""
+    """Finding 2 of README.md: waiting until a call has ended does not cover a driver that sleeps."""
     found = broken_without("silent_without_lock", REGISTER, EXCLUSIVE)
 
     assert (found.verdict, found.moves) == (HIDDEN, 11)

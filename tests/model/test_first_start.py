@@ -20,7 +20,7 @@ def test_a_start_that_is_broken_off_anywhere_neither_takes_over_nor_cries_wolf(s
     assert space.broken is None, story(space, ALL_FIRST_RULES, space.broken)
     if start.ours:
         assert any(state.at == "streaming" for state in space.states)
-        # after STARTS interruptions it stays where it is; elsewhere it can still arrive, or a life was lost
+        # after STARTS interruptions it does not move; in other states it can still arrive, or a life was lost
         rests = cannot_reach(space, lambda state: state.at in ("streaming", "rest") or state.trouble)
         assert rests == []
 

@@ -98,7 +98,7 @@ def test_a_start_that_plans_before_it_resolves_does_not_advance_and_doubles_wher
 
 @pytest.mark.parametrize("rule", ["arm_compares_epoch", "arm_compares_load"])
 def test_what_is_planned_fences_loads_without_the_epoch(rule: str) -> None:
-    """Both are compared all the same: an earlier start begins nothing, and two tasks do not send by turns for ever."""
+    """Both are still compared: an earlier start begins nothing, and two tasks do not send alternately for ever."""
     assert run(KEPT, ALL_PLANNED_RULES.without(rule)).broken is None
 
 

@@ -1,4 +1,4 @@
-"""With all rules on nothing is lost, doubled, hidden or named without a cause; work gets done."""
+"""With all rules on, nothing is lost, repeated, hidden or reported without a cause; work completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is copied again beside its stream equals the source; each rule switched off is found."""
+"""A table that is copied again while it streams equals the source; each rule switched off is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explorer itself: a checker that finds nothing proves nothing."""
+"""The explorer: a search without findings proves something only if the explorer can find violations."""
 
 from __future__ import annotations
 

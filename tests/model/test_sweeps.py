@@ -1,4 +1,4 @@
-"""Sweeps lose and double nothing, and no session waits for ever; and each rule switched off is found."""
+"""Sweeps lose and repeat nothing, and no session waits indefinitely; each rule switched off is found."""
 
 from __future__ import annotations
 

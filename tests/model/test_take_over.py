@@ -1,4 +1,4 @@
-"""A take-over that passes a stranger's lock loses and doubles nothing; each rule of it switched off is found."""
+"""A take-over that passes another session's lock loses and repeats nothing; each rule switched off is found."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_start_that_does_not_pass_is_kept_out_by_a_stranger_for_ever() -> None
 
 @pytest.mark.parametrize(("rules", "arrives"), [(ALL_TAKE_OVER_RULES, True), (WITHOUT_END, False)])
 def test_a_second_host_arrives_beside_a_first_that_never_moves_again(rules: TakeOverRules, arrives: bool) -> None:
-    """The first has passed the stranger's lock and has the target: nothing but ending its session makes way."""
+    """The first host is past the other session's lock and has the target: only its session's end frees the target."""
     setup = TakeOverSetup(FOR_EVER, rules)
     first = setup.first_state()._replace(lease=STRANGER, target=0, epoch=2, drivers=(Driver("runs", 2), Driver()))
 
@@ -85,5 +85,5 @@ def test_a_second_host_arrives_beside_a_first_that_never_moves_again(rules: Take
 
 @pytest.mark.parametrize("bounds", [FOR_EVER, COMES_AND_GOES], ids=lambda bounds: bounds.name)
 def test_safety_rests_on_neither_lock_within_one_progress_schema(bounds: TakeOverBounds) -> None:
-    """Both locks are courtesies there: even a start that passes the target of the same rows doubles nothing."""
+    """There, neither lock is needed: even a start that passes the target of the same rows repeats nothing."""
     assert run(bounds, ALL_TAKE_OVER_RULES.without("keeps_off_target")).broken is None

@@ -1,4 +1,4 @@
-"""A changed set of DNs is adopted without a wrong row or named, and each of its rules switched off is found."""
+"""A changed set of DNs is adopted without a wrong row, or reported; each of its rules switched off is found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_interleaving_applies_a_wrong_row_or_loses_one_in_silence(scaling: Sc
 
 
 def unchanged(scaling: Scaling, state: Cluster) -> bool:
-    """Everything was written and applied before any DN came or went."""
+    """Everything was written and applied before any DN was added or removed."""
     return not state.changed and len(state.events) == scaling.points == len(state.applied)
 
 

@@ -1,4 +1,4 @@
-"""A sink beside its progress row loses nothing and counts every repeat; and each rule of it switched off is found."""
+"""A sink with a separate store loses nothing and counts every repeat; each rule of it switched off is found."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_start_that_plans_before_it_finishes_what_is_decided_does_not_advance(
 
 @pytest.mark.parametrize("bounds", [TOKENS, FORGOTTEN], ids=lambda bounds: bounds.name)
 def test_what_is_decided_fences_ranges_without_the_epoch(bounds: PartsBounds) -> None:
-    """The epoch keeps an earlier start from beginning anything; loss and repeats rest on the decision alone."""
+    """The epoch keeps an earlier start from beginning a range; loss and repeats depend only on the decision."""
     assert run(bounds, ALL_PARTS_RULES.without("decide_compares_epoch")).broken is None
 
 
@@ -77,7 +77,7 @@ def test_it_doubles_where_a_decision_may_be_replaced_besides() -> None:
 
 
 def test_only_a_token_that_is_never_forgotten_makes_it_exactly_once() -> None:
-    assert TOKENS.keeps and not TOKENS.forgets, "there, twice is wrong by itself"
+    assert TOKENS.keeps and not TOKENS.forgets, "with these tokens, a second application is already a violation"
     forgotten = run(FORGOTTEN, ALL_PARTS_RULES)
 
     assert any(max(state.counts) > 1 for state in forgotten.states)

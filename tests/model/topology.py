@@ -41,7 +41,7 @@ class Scaling:
     home: int
     moves_to: int
     waits: bool = True
-    # The slot's points are on an added DN from the redistribution on; else it records nothing until registered.
+    # An added DN has the slot's points from the redistribution on; otherwise it records nothing until it is registered.
     gives_points: bool = True
     points: int = 4
 
@@ -56,7 +56,7 @@ class TopologyRules:
     begins_at_point: bool = True
     # Nothing may be unread on the old DNs up to that point.
     nothing_unread: bool = True
-    # A removed DN cannot be asked for its unread changes.
+    # The unread changes of a removed DN cannot be queried.
     refuses_gone: bool = True
     # A DN under another name is known by its id, and its lane keeps its position.
     knows_renamed: bool = True
@@ -138,7 +138,7 @@ def source_moves(scaling: Scaling, state: Cluster) -> Iterator[Move]:
 
 
 def redistributed(scaling: Scaling, state: Cluster, point: int) -> Cluster:
-    """The set changes and the rows move, as one transaction with a point of its own."""
+    """The set changes and the rows move, as one transaction with its own point."""
     state = state._replace(events=(*state.events, NOWHERE), changed=point)
     if scaling.change == "added":
         return state._replace(slot=put(state.slot, B, point if scaling.gives_points else 0))

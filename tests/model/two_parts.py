@@ -4,7 +4,7 @@ killed between any two of its moves, a driver that restarts, and one older worke
 epoch, or a copy of the same one. Not included: wipes, registrations that are lost under way and fallbacks of the store
 (`stream.py` has them), events at the boundary that show late, chunks of a copy.
 
-A kill stands for a lost answer, too: the request was carried out, and its sender has exited.
+A kill also represents a lost answer: the request was executed, and its sender has exited.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class PartsBounds:
 
 @dataclass(frozen=True, slots=True)
 class PartsRules:
-    """The rules of a sink in two parts; each switched off is one seeded fault."""
+    """The rules of a sink in two parts; switching one off is a seeded fault."""
 
-    # Nothing is written for good before the row says which range it is.
+    # Nothing is written permanently before the row names the range.
     decide_before_write: bool = True
     # The position moves only after the write.
     write_before_settle: bool = True
-    # A range is decided only where none is.
+    # A range is decided only if there is none.
     one_decision: bool = True
     # A range is decided only beyond the row's own position.
     decide_compares_position: bool = True

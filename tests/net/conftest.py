@@ -1,4 +1,4 @@
-"""Fixtures of other folders, which the outputs are recorded over."""
+"""Fixtures of other folders, with which the outputs are recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What varies from run to run is masked: keys, their order, types of values and every word stay."""
+"""Values that vary between runs are masked: keys, their order, types of values and all words remain."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ PATTERNS = (
 VARYING = frozenset({"pid", "session_id", "uid", "epoch", "xmin", "seconds", "seconds_left"})
 """Keys whose numbers vary."""
 SOMETIMES = frozenset({"sent_at"})
-"""Keys whose moment may be known by then, or not."""
+"""Keys whose time may or may not be known at that moment."""
 HOST = "host"
-"""What a job's supervisor measured of this host, where it has by then; a text is a server's address."""
+"""The measurements of this host by a job's supervisor, if it has any yet; a text is a server's address."""
 UNORDERED = "findings"
-"""The key of what `doctor` finds: servers are asked at once, and the first to answer is the first in the list."""
+"""The key of `doctor`'s findings: servers are queried concurrently, and the first to answer is the first in the list.
+"""
 _ALERT = re.compile(r"[0-9a-f]{8}")
-"""The key of an alert: a hash, of the user's name too."""
+"""The key of an alert: a hash that includes the user's name."""
 PROGRESS = re.compile(r"slotkeeper: \w+( [\w.]+)?: [A-Z][A-Z ]+( \(.*\))?")
-"""A line on standard error on the state a job is in: which of them are seen depends on the host's speed."""
+"""A line on standard error about the state of a job: the host's speed determines which of them are seen."""
 
 
 def _place(finding: object) -> str:
@@ -40,14 +41,14 @@ def _place(finding: object) -> str:
 
 
 class Masks:
-    """Masks values; `places` are texts of this run (folders, ports, names) and what stands in their place."""
+    """Masks values; `places` are texts of this run (folders, ports, names) and their replacements."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = sorted(places.items(), key=lambda pair: -len(pair[0]))
         self._numbers = {here for here in places if here.isdecimal()}
 
     def text(self, text: str) -> str:
-        """A text without what varies."""
+        """Return a text without the values that vary."""
         for here, mark in self._places:
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(here)}(?![A-Za-z0-9])", mark, text)
         for pattern, mark in PATTERNS:
@@ -76,5 +77,5 @@ class Masks:
         return f"<{type(value).__name__}>" if key in VARYING or str(value) in self._numbers else value
 
     def lines(self, lines: Iterable[str]) -> list[str]:
-        """Lines of text, each masked, without those on progress."""
+        """Return lines of text, each masked, without those on progress."""
         return [self.text(line) for line in lines if not PROGRESS.fullmatch(line)]

@@ -1,4 +1,4 @@
-"""The one place of the net that names modules of the product: how it is called, and where its files are."""
+"""The only place in the net that names modules of the product: how it is called, and where its files are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.architecture.checkout import ROOT
 __all__ = ["FOLDERS", "ROOT", "files", "main", "pages"]
 
 FOLDERS = ("core", "console", "demo", "slotkeeper")
-"""Where product code is, or will be; a folder that does not exist holds no files."""
+"""The folders of product code; a folder that does not exist has no files."""
 
 
 def files(*patterns: str) -> Iterator[Path]:
@@ -22,5 +22,5 @@ def files(*patterns: str) -> Iterator[Path]:
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by its file's name, as the program makes it now; the chart of figures is left out."""
+    """Return every generated page by its file's name, as the program creates it now, except the chart of figures."""
     return {path.name: text for path, text in generated.made().items() if path.suffix != ".svg"}

@@ -1,9 +1,9 @@
-"""What the command line says of each recorded configuration: `python -m tests.net.reads FOLDER`, one JSON line each.
+"""The command line's result for each recorded configuration: `python -m tests.net.reads FOLDER`, one JSON line each.
 
-A process of its own, because what a process has read counts for what it masks later. A configuration's line in
-`recorded/configurations.jsonl` has its name, its text, and where it matters the variables of its environment (`env`),
-the files beside it with mode and text (`files`) and its own `mode`; `{folder}` stands for its folder. `like` names an
-earlier one, whose values most of its own are.
+It runs in its own process, because the secrets that a process has read affect what it masks later. A configuration's
+line in `recorded/configurations.jsonl` has its name, its text, and where it matters the variables of its environment
+(`env`), the files beside it with mode and text (`files`) and its own `mode`; `{folder}` stands for its folder. `like`
+names an earlier one, whose values most of its own are.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ MARK = "{folder}"
 
 
 def call(*words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command line."""
+    """Return exit code, standard output and standard error of a command line."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = product.main(list(words))
     return code, out.getvalue(), err.getvalue()
 
 
 def laid_out(one: dict[str, Any], folder: Path) -> Path:
-    """The configuration's file, written with those beside it."""
+    """Return the configuration's file, written with the files next to it."""
     folder.mkdir()
     file = folder / "config.toml"
     beside = {"config.toml": [one.get("mode", "600"), one["text"]], **one.get("files", {})}
@@ -46,7 +46,7 @@ def laid_out(one: dict[str, Any], folder: Path) -> Path:
 
 
 def read(one: dict[str, Any], folder: Path, known: dict[str, list[str]]) -> dict[str, Any]:
-    """How it is read: code and errors of `config check`, its JSON, and how its values differ from those it is `like`.
+    """Return how it is read: code and errors of `config check`, its JSON, the values that differ from `like`.
 
     `known` are the values of those read before, by name; without an error its own are noted there.
     """
@@ -71,13 +71,13 @@ def _setting(key: str, said: dict[str, Any]) -> str:
 
 
 def every(folder: Path) -> Iterator[dict[str, Any]]:
-    """The readings of all recorded configurations, in their order."""
+    """Return the readings of all recorded configurations, in their order."""
     known: dict[str, list[str]] = {}
     for number, line in enumerate(INPUTS.read_text("utf-8").splitlines()):
         yield read(json.loads(line), folder / str(number), known)
 
 
 if __name__ == "__main__":
-    gc.disable()  # a fifth of the time, for a process of a few seconds
+    gc.disable()  # saves a fifth of the time of a process that runs for a few seconds
     for reading in every(Path(sys.argv[1])):
         sys.stdout.write(json_line(reading) + "\n")

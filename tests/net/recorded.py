@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "SLOTKEEPER_NET"
-"""Set to `write`, the tests of the net record what they see in place of comparing it."""
+"""If it is `write`, the tests of the net record the current output instead of comparing it."""
 HERE = Path(__file__).parent
 FOLDER = HERE / "recorded"
 RENAMES = HERE / "renames.txt"
 ARROW = "=>"
 SHOWN = 400
-"""Lines of a difference that are shown."""
+"""The number of lines of a difference to show."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rename:
     new: str
 
     def applied(self, lines: Sequence[str]) -> list[str]:
-        """The recorded lines after this rename; the same lines where it matches none.
+        """Return the recorded lines after this rename; the same lines if it matches none.
 
         >>> rename = Rename("texts.txt", "is gone", "has exited")
         >>> rename.applied(["it is gone", "is gone"]), rename.applied(["it is gone"])
@@ -45,7 +45,7 @@ class Rename:
 
 
 def renames(text: str) -> list[Rename]:
-    """The renames that a text lists; raises ValueError for a line that is none.
+    """Return the renames that a text lists; raises ValueError for a line that is not a rename.
 
     >>> renames("# a comment\\n\\ntexts.txt: a => b\\ntexts.txt: => c")
     [Rename(file='texts.txt', old='a', new='b'), Rename(file='texts.txt', old='', new='c')]
@@ -63,7 +63,7 @@ def renames(text: str) -> list[Rename]:
 
 
 def expected(name: str, change: Iterable[Rename], in_order: bool) -> list[str]:
-    """The lines of a recorded file after the renames of this file; raises ValueError for one without effect."""
+    """Return a recorded file's lines after the renames of this file; raises ValueError for a rename without effect."""
     lines = (FOLDER / name).read_text("utf-8").splitlines()
     for rename in change:
         if rename.file == name:
@@ -84,7 +84,7 @@ def compare(name: str, lines: Sequence[str], in_order: bool = True) -> None:
 
 
 def difference(name: str, wanted: list[str], seen: list[str]) -> str:
-    """A unified diff of what is recorded and what is seen now, "" where they are equal.
+    """Return a unified diff of the recorded and the current output; "" if they are equal.
 
     JSON lines are spread out and compared one by one, each under its name, where there are equally many.
     """
@@ -113,5 +113,5 @@ def _spread(line: str) -> list[str]:
 
 
 def json_line(value: object) -> str:
-    """A value as one line of JSON; keys stay in their order."""
+    """Return a value as one line of JSON; keys stay in their order."""
     return json.dumps(value, ensure_ascii=False)

@@ -72,7 +72,7 @@ def test_a_configuration_that_is_read_otherwise_is_reported(tmp_path: Path) -> N
     before = reads.read(one, tmp_path / "before", known)
     values = known[one["name"]]
     assert (before["code"], before["check"]["ok"]) == (0, True) and len(values) > 50
-    assert before["values"] == ["@@", *(f"+{value}" for value in values)], "the first one has every value"
+    assert before["values"] == ["@@", *(f"+{value}" for value in values)], "the first one contains every value"
     other = {**one, "text": one["text"].replace("port = 8000", "port = 8001"), "like": one["name"], "name": "other"}
     assert reads.read(other, tmp_path / "after", known)["values"] == [
         "@@",

@@ -1,4 +1,4 @@
-"""The net's outputs: what commands with `--json` print, with exit code and standard error, is as it was recorded.
+"""The net's outputs: the output, exit code and standard error of commands with `--json` are as recorded.
 
 Over one warehouse (the stand-in) and a PostgreSQL, with FAKE drivers.
 """
@@ -28,7 +28,7 @@ DONE = ("--execute", "--reason", "a test")
 
 
 class Outputs:
-    """Calls commands and keeps what they print, each under the situation it was called in."""
+    """Calls commands and stores their output, each with the situation in which it was called."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -61,7 +61,7 @@ class Outputs:
 
 
 def look(see: Outputs) -> None:
-    """The commands that only look."""
+    """Call the read-only commands."""
     for words in (
         ("jobs", "list"), ("status",), ("jobs", "show", JOB), ("jobs", "show", NEVER), ("slots", "list"),
         ("slots", "list", TABLE), ("slots", "show", *see.place.slot), ("slots", "preflight", TABLE),
@@ -73,7 +73,7 @@ def look(see: Outputs) -> None:
 
 
 def refuse(see: Outputs) -> None:
-    """What is typed wrong, or cannot be."""
+    """Call commands with invalid arguments, or in states that do not allow them."""
     for words in (
         ("jobs", "show", "nobody"), ("jobs", "start", "nobody"), ("jobs", "stop", "nobody"), ("jobs", "logs", "nobody"),
         ("jobs", "pause", NEVER), ("jobs", "resume", NEVER), ("jobs", "restart", NEVER), ("jobs", "drain", NEVER),
@@ -98,7 +98,7 @@ def refuse(see: Outputs) -> None:
 
 
 def broken(see: Outputs) -> None:
-    """Configurations that refuse one job, or everything."""
+    """Call commands with configurations that reject one job, or everything."""
     text = see.place.config.read_text("utf-8")
     for name, changed in {
         "one job is refused": text.replace('into = "mart.c"', "into = 7"),
@@ -116,7 +116,7 @@ def broken(see: Outputs) -> None:
 
 
 def steer(see: Outputs, jobs: Jobs) -> None:
-    """The verbs of jobs and of their tables, over FAKE drivers."""
+    """Call the verbs of jobs and of their tables, over FAKE drivers."""
     for verb in ("start", "pause", "resume", "restart"):
         see.now = f"before {verb}"
         see("jobs", verb, JOB)
@@ -148,7 +148,7 @@ def steer(see: Outputs, jobs: Jobs) -> None:
 
 
 def change(see: Outputs) -> None:
-    """The verbs of slots and of rows in quarantine, planned and carried out."""
+    """Call the verbs of slots and of quarantined rows, as plans and executed."""
     slot, entry = see.place.slot, str(see("errors", "list")["entries"][0]["id"])
     see("errors", "show", JOB, entry)
     for verb in ("create", "drop"):
@@ -174,7 +174,7 @@ def change(see: Outputs) -> None:
 
 
 def alert(see: Outputs, pager: Pager) -> None:
-    """A command of `[alerts]`, and what is wrong because of a limit that no disk keeps."""
+    """Call a command of `[alerts]`, with a fault that an impossible disk limit causes."""
     see.now = "alerts with a command"
     with see.place.config.open("a", encoding="utf-8") as config:
         config.write(f'[alerts]\ncommand = "{pager.command}"\ndisk_free = "16777216MiB"\n')

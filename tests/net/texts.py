@@ -1,4 +1,4 @@
-"""What the product says and holds, whichever module it is in: the texts of its code, and the hashes of its files."""
+"""The product's texts, whichever module they are in, and the hashes of its files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.net import product
 
 _IMPORT_NAME = re.compile(r"\bslotkeeper\.(?=(?:core|console|demo)\b)")
 _LETTERS = 3
-"""Letters from which on a string with a blank is a text."""
+"""The number of letters from which a string with a blank counts as a text."""
 
 
 def texts(source: str) -> list[str]:
-    """The texts of a module: strings with a blank that are no docstrings, each on one line, holes as `{}`.
+    """Return the texts of a module: strings with a blank that are not docstrings, each on one line, holes as `{}`.
 
     >>> texts('"Docs."\\nsay(f"job {name!r:>9} is gone\\\\n", "not-one", "python -m slotkeeper.core.spark")')
     ['job {} is gone\\\\n', 'python -m core.spark']
     """
     silent, found = set[int](), list[str]()
-    for node in tree(source):  # what holds a node comes before it
+    for node in tree(source):  # the parent of a node precedes it
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             silent.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
@@ -34,7 +34,7 @@ def texts(source: str) -> list[str]:
 
 
 def _parts(node: ast.JoinedStr) -> Iterator[ast.AST]:
-    """The pieces that a template is made of, and those of its format specifications."""
+    """Return the parts of a template and of its format specifications."""
     for part in node.values:
         yield part
         if isinstance(part, ast.FormattedValue) and isinstance(part.format_spec, ast.JoinedStr):
@@ -55,12 +55,12 @@ def _line(text: str) -> str:
 
 
 def every_text() -> list[str]:
-    """All texts of the product, sorted; one that stands twice in the code is there twice."""
+    """Return all texts of the product, sorted; a text that occurs twice in the code is listed twice."""
     return sorted(text for path in product.files("*.py") for text in texts(path.read_text("utf-8")))
 
 
 def every_hash() -> list[str]:
-    """Name and SHA-256 of each golden, fixture, generated page and packaged file, sorted; folders do not count."""
+    """Return name and SHA-256 of each golden, fixture, generated page and packaged file, sorted and without folders."""
     kept = [path for path in sorted((ROOT / "tests").rglob("*")) if path.is_file() and _is_golden(path)]
     packaged = [*product.files("*.sql", "*.tcss"), ROOT / "config.example.toml", *(ROOT / "docs/systemd").iterdir()]
     found = [(path.name, path.read_bytes()) for path in (*kept, *packaged)]

@@ -24,7 +24,7 @@ HISTORIES = 20
 
 
 def applied(target: dict[Key, Image], effect: Iterable[Mapping[str, object]]) -> dict[Key, Image]:
-    """The target after a net effect: at most one row for each key, so that their order says nothing."""
+    """Return the target after a net effect: at most one row for each key, so their order does not matter."""
     after, seen = dict(target), set()
     for row in effect:
         key = (int(str(row["h"])), int(str(row["k"])))

@@ -133,7 +133,7 @@ MUTANTS: list[tuple[str, Callable[..., object]]] = [
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(
     ("check", "instead"),
-    [*MUTANTS[:3], pytest.param(*MUTANTS[3], marks=pytest.mark.chaos)],  # a random history seldom needs the last
+    [*MUTANTS[:3], pytest.param(*MUTANTS[3], marks=pytest.mark.chaos)],  # a random history rarely needs the last one
     ids=["a", "b", "c", "d"],
 )
 def test_a_step_without_one_of_its_checks_is_found_out(
@@ -149,7 +149,7 @@ IMAGES: list[Image] = [{"h": 1, "k": 1, "a": value, "b": "x", "tags": None, "j":
 
 
 def _two_of_one_key(effects: Effects, kinds: str, there: bool) -> Taken:
-    """A step of two events of one key, with or without an existing row of it; the last event has to win."""
+    """Return a step of two events of one key, with or without an existing row of it; the last event takes effect."""
     effects.fill(IMAGES[:1] if there else [])
     sink = effects.sink(SinkOptions())
     effects.step(sink, [Event(1, n, kind, (1, 1), IMAGES[n + 1]) for n, kind in enumerate(kinds)])

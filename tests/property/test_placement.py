@@ -53,7 +53,7 @@ class Machine:
     epoch: int | None = None
     """The epoch of the driver that runs here; None: none runs."""
     planned: tuple[Act, Placement] | None = None
-    """What the last read decided, not yet done."""
+    """The decision of the last read, which is not executed yet."""
     starting: bool = False
 
     def round(self, shared: Shared, now: float) -> None:
@@ -87,7 +87,7 @@ class Machine:
             self.epoch = None
 
     def _begin(self, shared: Shared) -> None:
-        """The start's transaction: the owner's row is locked and the epoch is raised."""
+        """The start's transaction: locks the owner's row and raises the epoch."""
         self.starting = False
         if shared.row.owner != self.name:
             if "guard" in self.rules:
@@ -163,7 +163,7 @@ def _set_clock(draw: random.Random, shared: Shared, host: Machine) -> None:
 
 
 def _crash(draw: random.Random, shared: Shared, host: Machine) -> None:
-    """The agent restarts: what it had read and planned is lost, its driver runs on."""
+    """The agent restarts: what it has read and planned is lost, and its driver continues."""
     host.planned, host.starting, host.watch = None, False, Watch(OPTIONS.interval)
 
 

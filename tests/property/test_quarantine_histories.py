@@ -98,7 +98,7 @@ class Story:
             self.target.run("ALTER TABLE mart.held ALTER COLUMN b TYPE text")
             self.ill = False
         self.target.session.close()
-        self.target.table = targets.seen(self.target.session, self.target.table)  # as each command reads it
+        self.target.table = targets.seen(self.target.session, self.target.table)  # each command reads it again
         replays = Replays(self.target.session, self.target.lane)
         ids = replays.quarantined()
         self.draw.shuffle(ids)

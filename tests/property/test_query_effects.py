@@ -28,7 +28,7 @@ HISTORIES = 30
 
 @pytest.fixture(scope="module")
 def targets(pg_server: Server) -> Iterator[tuple[QueryEffects, QueryEffects]]:
-    """A target that has the mirrored columns and no other, and one that has columns of its own."""
+    """A target with exactly the mirrored columns, and one with additional columns."""
     new_database(pg_server, DATABASE)
     whole = QueryEffects(pg_server, DATABASE, 'mart.Whole "t"', others=False)
     partial = QueryEffects(pg_server, DATABASE, "mart.Partial t.2", others=True)

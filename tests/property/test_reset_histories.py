@@ -58,7 +58,7 @@ from tests.support.resetting import Resetting, StandinWorld
 from tests.support.sqlite_pair.source import WORDS
 
 SAID = ("it differs from the source until", "RUNNING does not mean equal data")
-"""A plan's words where the target will differ from the source although the state is RUNNING."""
+"""A plan's text if the target will differ from the source although the state is RUNNING."""
 KINDS = ("earliest", "latest", "point", "point", "time", "snapshot", "undo", "undo", "undo")
 
 
@@ -112,7 +112,7 @@ class Story:
         self.acts: list[str] = []
 
     def play(self, acts: int) -> None:
-        """Resets with starts between them, then a start that reads everything."""
+        """Run resets with starts between them, then a start that reads everything."""
         self.figures.histories += 1
         self._start(1.0)
         for _ in range(acts):
@@ -187,7 +187,7 @@ Image = dict[int, int]
 
 
 class Texts:
-    """The positions of DWS, where the source retains nothing."""
+    """The positions of DWS, for a source that retains nothing."""
 
     unit, name, marks = POSITIONS.unit, POSITIONS.name, ()
     position, place = staticmethod(POSITIONS.position), staticmethod(POSITIONS.place)
@@ -207,7 +207,7 @@ class Dn:
         return max(0, min(len(self.log), position.point // 10 - before))
 
     def image(self, changes: int) -> Image:
-        """The rows of the source after its first `changes` changes."""
+        """Return the rows of the source after its first `changes` changes."""
         rows: Image = {}
         for key, value in self.log[:changes]:
             written(rows, key, value)
@@ -463,7 +463,7 @@ class MemoryRetention:
         return {name: FirstRecord(dn.latest, DwsPosition(0, None), None) for name, dn in self._dns.items()}
 
     def since(self, at: str) -> dict[str, Any]:
-        """Here a time is the minute of a point."""
+        """Return the point: in this model, a time is the minute of a point."""
         point = int(at[14:16]) * 10
         return {name: DwsPosition(min(point, dn.latest.point), None) for name, dn in self._dns.items()}
 

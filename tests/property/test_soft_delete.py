@@ -1,4 +1,4 @@
-"""A target with soft deletes ends as a model says, for any history, split anywhere, by every kind of step.
+"""A target with soft deletes ends as a model predicts, for any history, split anywhere, by every kind of step.
 
 The model: an I or a U writes the row and clears its mark; a delete, a rejected image or the old half of a changed key
 marks the row that the target has, unless it is marked already. A key that the target never had stays absent.

@@ -1,4 +1,4 @@
-"""Patterns of tables against a naive oracle: a matcher letter by letter, and every table judged by itself."""
+"""Patterns of tables against a naive oracle: a matcher letter by letter, and every table evaluated separately."""
 
 from __future__ import annotations
 

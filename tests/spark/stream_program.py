@@ -1,7 +1,7 @@
-"""A user's program for the kill tests: one query from a folder of changes into a table, begun again when it fails.
+"""A user's program for the kill tests: one query from a folder of changes into a table, restarted when it fails.
 
 `python -m tests.spark.stream_program FOLDER CONFIG TABLE CHECKPOINT WORK MASTER`, ended by a file `stop` in FOLDER; it
-then takes what is left, and says how often the query was begun.
+then writes the remaining changes, and reports how often the query was started.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(folder: str, config: str, table: str, checkpoint: str, work: str, maste
                 query.stop()
                 print(f"done: begun {begun} times", flush=True)
                 return
-            except Exception as error:  # whatever a kill leads to: a user's supervisor begins it again
+            except Exception as error:  # whatever a kill causes: a user's supervisor would restart the query
                 print(f"failed: {type(error).__name__}: {str(error)[:300]!r}", flush=True)
     raise SystemExit(f"not done after {MOST} times")
 

@@ -1,4 +1,4 @@
-"""A user's program beside folders `core` and `console` of its own: a batch, a stream and the writer, on any worker."""
+"""A user's program with its own folders `core` and `console`: a batch, a stream and the writer, on any worker."""
 
 from __future__ import annotations
 

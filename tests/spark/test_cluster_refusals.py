@@ -159,7 +159,7 @@ def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
 def test_a_master_with_a_secret_takes_submissions_without_it_unless_it_runs_as_documented(
     masters: Masters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert '"success" : true' in submitted(masters.rest_port), "what Spark does without the documented setting"
+    assert '"success" : true' in submitted(masters.rest_port), "the behaviour of Spark without the documented setting"
     assert takes_submissions("127.0.0.1", masters.rest_port)
     ports = masters.guarded.listening()
     assert int(masters.guarded.url.rpartition(":")[2]) in ports

@@ -1,4 +1,4 @@
-"""Jobs on clusters of Spark: what is shipped, what is kept secret, and an executor that is killed in mid-step."""
+"""Jobs on clusters of Spark: the shipped code, the secrets, and an executor that is killed in the middle of a step."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def standalone(cluster: SparkCluster, secret: Path, python: Path) -> dict[str, s
 
 
 def survives_the_kill_of_an_executor(product: Product, job: Mirrored, parents: list[int]) -> None:
-    """Killed with its progress row changed and not committed: its session ends, and others take its lanes."""
+    """Kill an executor with a changed, uncommitted progress row: its session ends, and others process its lanes."""
     until(lambda: len(executors(parents)) == 2, 60, "two executors")
     with held_in_a_step(job, parents) as held:
         held.executor.kill()
@@ -70,7 +70,7 @@ def survives_the_kill_of_an_executor(product: Product, job: Mirrored, parents: l
 
 
 def shown_by(processes: list[psutil.Process], word: str) -> set[str]:
-    """What the processes show with that word in it to everybody on the machine: on their command lines."""
+    """Return the text with that word that processes show on their command lines to every user of the host."""
     return {argument for one in processes for argument in one.cmdline() if word in argument}
 
 
@@ -85,7 +85,7 @@ def test_a_local_cluster_mirrors(killed: bool, tmp_path: Path, seed: int) -> Non
         job = product.job("local_cluster").start()
         product.write(RATE)
         job.wait_state(JobState.RUNNING)
-        assert f"{PACKAGE}/slotkeeper" in job.log(), "the workers ran what was shipped"
+        assert f"{PACKAGE}/slotkeeper" in job.log(), "the workers ran the shipped code"
         work = product.demo.folder / "state" / "spark"
         (home,) = work.glob("*/spark-*/home")
         assert (home / "work").is_dir()
@@ -134,7 +134,7 @@ def test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor(
         product.write(RATE)
         job.wait_state(JobState.RUNNING)
         assert f"{cluster.folder}/worker" in job.log(), "the workers ran in the folders of the cluster"
-        assert f"{PACKAGE}/slotkeeper" in job.log(), "what was shipped to them"
+        assert f"{PACKAGE}/slotkeeper" in job.log(), "the shipped code"
         assert shown_by([job.driver(), job.jvm(), *executors(cluster.worker_pids())], SECRET) == set()
         open_ports = listening.sockets([job.driver(), *(psutil.Process(one.pid) for one in cluster._started)])
         of_python = {"driver", "python worker"}

@@ -26,7 +26,7 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 DATABASE = "dataframe_kills"
 KILLS, WHOLE = 30, 4
-"""Kills in all, and how many of them take the JVM or the driver."""
+"""The number of kills, and how many of them kill the JVM or the driver."""
 FILES = 100
 
 
@@ -38,7 +38,7 @@ def database(pg_server: Server) -> Iterator[str]:
 
 
 class Program:
-    """The program of `stream_program.py` as a process of its own, begun again after it was killed."""
+    """The program of `stream_program.py` in its own process, restarted after it was killed."""
 
     def __init__(self, rig: StreamRig, work: Path, port: int) -> None:
         self._rig, self._work, self._port = rig, work, port
@@ -66,12 +66,12 @@ class Program:
         return []
 
     def workers(self) -> list[psutil.Process]:
-        """The Python workers that have a line to the sink, or all of them where none has."""
+        """Return the Python workers with a connection to the sink, or all of them if none has one."""
         python = [one for one in self.below() if _is_worker(one)]
         return [one for one in python if _has_line(one, self._port)] or python
 
     def kill_whole(self, draw: random.Random) -> None:
-        """The JVM or the driver: the other one does not outlive it for long, and is ended."""
+        """Kill the JVM or the driver; the other one does not outlive it for long, and is ended."""
         tree = self.below()
         jvms = [one for one in tree if _named(one, "java")]
         (draw.choice(jvms) if jvms and draw.random() < 0.5 else psutil.Process(self.process.pid)).kill()
@@ -79,7 +79,7 @@ class Program:
         self.begin()
 
     def end(self, below: Sequence[psutil.Process] = ()) -> None:
-        """Kill whatever is left of it, and of what was `below` it."""
+        """Kill its remaining processes, and those that were `below` it."""
         tree = [*below, *self.below()]
         for one in tree:
             with contextlib.suppress(psutil.Error):
@@ -110,20 +110,20 @@ def _has_line(process: psutil.Process, port: int) -> bool:
 
 
 def at_work(rig: StreamRig) -> bool:
-    """Whether the query has a session at the sink in this moment."""
+    """Whether the query has a session at the sink at this moment."""
     found = rig.asked("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'slotkeeper-query/%'")
     return bool(found[0][0])
 
 
 class Feed:
-    """Gives the query a file whenever it has none left, so that there is always something to be killed."""
+    """Adds a file whenever the query has read all of them, so that there is always a process to kill."""
 
     def __init__(self, rig: StreamRig) -> None:
         self._rig = rig
         self.added = 0
 
     def busy(self) -> bool:
-        """Whether the query is at the sink, or nothing is left to give it."""
+        """Whether the query is at the sink, or no more files are left for it."""
         if self._rig.fence()[1] + 1 >= self.added and self.added < len(self._rig.batches):
             self.give()
         return at_work(self._rig) or self.added == len(self._rig.batches)

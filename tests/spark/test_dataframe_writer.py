@@ -127,7 +127,7 @@ def test_a_stream_mirrors_once_through_a_restart_that_takes_its_last_batch_again
 
 
 def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
-    """The query's id in each task; after a commit whose answer was lost, the batch is aborted and written again."""
+    """The query's id is in each task; after a commit whose answer was lost, the batch is aborted and written again."""
     from tests.support.recording_writer import Recording, lines
 
     spark.dataSource.register(Recording)
@@ -152,8 +152,10 @@ def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_p
     commits = {one["process"] for one in said if one["call"] in ("commit", "abort")}
     assert not writes & commits, "no process knows both"
     made = {one["process"]: one["commits"] for one in said if one["call"] == "made"}
-    assert {process for process, told in made.items() if told} == commits, "as what Spark runs in a process tells"
-    assert len(commits) < len(made), "and others begin the batches"
+    assert {process for process, told in made.items() if told} == commits, (
+        "as the code that Spark runs in a process reports"
+    )
+    assert len(commits) < len(made), "other threads begin the batches"
 
 
 @pytest.mark.chaos

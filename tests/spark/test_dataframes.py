@@ -1,4 +1,4 @@
-"""Tables and changelogs as DataFrames on real Spark, and the programs of docs/dataframes.md as they stand there."""
+"""Tables and changelogs as DataFrames on real Spark, and the programs of docs/dataframes.md as printed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def there(mirror: Mirror) -> set[tuple[Any, ...]]:
 
 
 def values(rows: list[Any]) -> list[tuple[Any, ...]]:
-    """Rows as the source's driver gives them: moments with their zone."""
+    """Return rows as the source's driver returns them: times with their zone."""
     import datetime
 
     found = []
@@ -70,7 +70,7 @@ def values(rows: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def committed(checkpoint: Path) -> dict[str, Any]:
-    """The end of the newest batch in the commit log."""
+    """Return the end of the newest batch in the commit log."""
     newest = max(int(one.name) for one in (checkpoint / "commits").iterdir() if one.name.isdigit())
     return json.loads((checkpoint / "offsets" / str(newest)).read_text().splitlines()[-1])  # type: ignore[no-any-return]
 
@@ -122,7 +122,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
         assert found is not None
         return found
 
-    query = life(lambda writer: writer.queryName("to files").start())  # what is seen of it needs no helper
+    query = life(lambda writer: writer.queryName("to files").start())  # its public part needs no helper
     wait_begun(query, mirror)
     with written(mirror, seed, changes=150):
         until(lambda: (seen().batch or 0) >= 3, 60, "some batches to be seen from elsewhere")
@@ -137,7 +137,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
     query = life()
     until(lambda: slot_places(mirror) == points(committed(checkpoint)), 60, "the slot to be at the end of the log")
     until(lambda: seen().lives, 60, "the query to have begun")
-    found = seen()  # it is idle, so that Spark says nothing of it yet: what it has said before is still so
+    found = seen()  # it is idle, so Spark reports nothing yet, and the earlier report is still valid
     assert (found.id, found.checkpoint) == (query.id, f"file:{checkpoint}")
     assert found.positions == committed(checkpoint)["positions"]
     query.stop()
@@ -277,7 +277,7 @@ def test_program_enriched(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
 def test_the_slot_is_never_beyond_the_commit_log(
     spark: Any, mirror: Mirror, path: Path, tmp_path: Path, seed: int
 ) -> None:
-    """Seen in each of 200 batches, while it runs: the slot stands at the end of the batch before it."""
+    """Checked in each of 200 batches while it runs: the slot is at the end of the batch before it."""
     checkpoint, seen, ahead = tmp_path / "ck", [], []
     frame = (
         spark.readStream.format("slotkeeper")

@@ -1,4 +1,4 @@
-"""A query on executors of their own, one of which is killed: a process has one Spark, so this file has no other."""
+"""A query on separate executors, one of which is killed. A process has one Spark, so this is the only test here."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def shown(frame: Any, query: Any) -> str:
 
 
 def ends_well(query: Any) -> None:
-    """Wait for its end; report a failure here, as its JVM cannot be asked later."""
+    """Wait for its end; report a failure here, because its JVM cannot be queried later."""
     try:
         assert query.awaitTermination(400)
     except StreamingQueryException as error:

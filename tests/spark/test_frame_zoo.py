@@ -1,4 +1,4 @@
-"""Every type of the mirror's zoo arrives as docs/dataframes.md says: copied, and as changes, on real Spark."""
+"""Every type of the mirror's zoo arrives as docs/dataframes.md states: copied, and as changes, on real Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 BEYOND = ("fixed", "day", "stamp", "stamp_zone", "stamp_short")
-"""Columns with values that their type in Spark has not."""
+"""Columns with values that their type in Spark does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 
 def spelled(name: str) -> str:
-    """A column as its type's output function spells it; the cast of inet to text adds the length of the net."""
+    """Return a column as its type's output function formats it; the cast of inet to text adds the netmask length."""
     column = '"' + name.replace('"', '""') + '"'
     if zoo.ZOO[name].type == "inet":
         return f"CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END"
@@ -52,7 +52,7 @@ def spelled(name: str) -> str:
 
 
 def texts(mirror: Mirror, names: list[str]) -> dict[Any, dict[str, str | None]]:
-    """Every value of the source as its own text, by key."""
+    """Return every value of the source as its own text, by key."""
     listed = ", ".join(map(spelled, names)).replace("%", "%%")
     statement = f"SET timezone = 'UTC'; SELECT k, {listed} FROM {dotted(zoo.TABLE)}"
     rows = mirror.query(mirror.warehouse.connect, statement.replace("%%", "%"))
@@ -60,7 +60,7 @@ def texts(mirror: Mirror, names: list[str]) -> dict[Any, dict[str, str | None]]:
 
 
 def as_text(value: Any) -> str | None:
-    """A value of Spark as PostgreSQL spells it, where the two spell alike."""
+    """Return a value of Spark as PostgreSQL formats it, if both formats are the same."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes | bytearray):

@@ -1,4 +1,4 @@
-"""Four incidents over the whole product, by the command that anybody types: made, shown, refused and cured on Spark."""
+"""Four incidents, with commands as users type them: each is caused, shown, rejected and fixed on Spark."""
 
 from __future__ import annotations
 

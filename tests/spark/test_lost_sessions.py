@@ -1,4 +1,4 @@
-"""Spark sessions that are lost while their Java process is there: the driver restarts and says why."""
+"""Spark sessions that are lost while their Java process is running: the driver restarts and reports the reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CROWD = 40
 
 
 def restarts_and_says(job: Mirrored, said: str) -> None:
-    """Its driver is lost and another runs, an alert has the words, and every change is applied."""
+    """Check that its driver is replaced, an alert contains the reason, and every change is applied."""
     before = job.view().driver
     began = time.monotonic()
     until(lambda: "driver crashed" in job.events(), 120, f"the session to be lost; {job.log()[-1000:]}")
@@ -68,7 +68,7 @@ def test_a_job_gets_over_a_jvm_that_is_there_and_does_nothing(tmp_path: Path, se
 
 @contextmanager
 def a_crowd() -> Iterator[None]:
-    """Processes that take all that they get of every core."""
+    """Start processes that use all available CPU time of every core."""
     crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CROWD)]
     try:
         yield

@@ -1,4 +1,4 @@
-"""The product (supervisor, driver, JVM, workers, two servers) recovers from every kill without a command or loss."""
+"""The product (supervisor, driver, JVM, workers, two servers) recovers from every kill without a command or a loss."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_kill_of_each_kind_is_survived_without_a_command(
     job.wait_equal()
     assert job.stop() < 20
     assert job.left() == []
-    assert "start" not in job.events()[1:], "it ran without being started again"
+    assert "start" not in job.events()[1:], "it ran without a restart"
 
 
 def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
@@ -123,7 +123,7 @@ def test_a_job_killed_altogether_is_reported_as_exited_and_a_new_start_continues
     job.wait_state(JobState.RUNNING)
     writing.quiet()
     job.wait_equal()
-    assert len(list((writing.demo.folder / "state" / "spark").iterdir())) == 1, "left-overs of the killed run are gone"
+    assert len(list((writing.demo.folder / "state" / "spark").iterdir())) == 1, "files of the killed run were deleted"
     assert job.stop() < 20
     assert job.left() == []
     assert list((writing.demo.folder / "state" / "spark").iterdir()) == []

@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 
 class StandingClock:
-    """A clock that only the test moves."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0

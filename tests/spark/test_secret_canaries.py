@@ -48,7 +48,7 @@ FEW = ("jobs show", "jobs logs", "slots list", "slots peek", "errors show", "ver
 WHY = ["--reason", "canary"]
 TABLE = "ods.orders"
 EVERY: dict[str, list[list[str]] | str] = {
-    "demo": "makes servers of its own, whose passwords it draws: `tests/integration/test_strangers.py`",
+    "demo": "creates servers with random passwords: `tests/integration/test_strangers.py`",
     "demo stop": "ends what `demo` started, and resolves no password",
     "init": [
         ["--source", "u@127.0.0.1:1/d", "--source-password-file", "{given}/other", "--sink", "u@127.0.0.1:1/d",
@@ -133,7 +133,7 @@ EVENTS = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{}", "
 
 
 def commands(command: Any, *path: str) -> Iterator[str]:
-    """The names of all commands, as Typer has them."""
+    """The names of all commands, from Typer."""
     below = command.list_commands(None) if hasattr(command, "list_commands") else ()
     if not below or (path and command.invoke_without_command):
         yield " ".join(path)
@@ -177,7 +177,7 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
         other += f'password_file = "{tmp_path}/given/other"\n[alerts]\nmetrics_file = "{tmp_path}/temp/metrics"\n'
         made.config.write_text(f"{text}\n{other}", "utf-8")
         monkeypatch.setenv(VARIABLE, OF_SOURCE)
-        load(made.config, os.environ)  # as every command does before it starts something
+        load(made.config, os.environ)  # every command does this before it starts a process
         yield made
     finally:
         product.close()
@@ -221,14 +221,14 @@ def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
 
 
 def children(pid: int) -> list[psutil.Process]:
-    """All processes that a process has started and that are running."""
+    """Return all running processes that a process has started."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def shows(child: psutil.Process, parents: object) -> str:
-    """The words of a child that shows a canary; a child before its exec shows its parent's memory."""
+    """Return the command line of a child that shows a canary; before its exec, a child shows its parent's memory."""
     with suppress(psutil.Error):
         words = child.cmdline()
         if words != parents and seen_in(child.pid, BEGINNING) and child.cmdline() == words:
@@ -274,7 +274,7 @@ def refuse_masked_values(job: Mirrored) -> None:
 
 
 def repeat_the_password(job: Mirrored) -> None:
-    """From now on the sink's own error repeats both passwords, one of them as a URL has it.
+    """From now on the sink's own error repeats both passwords, one of them in the form of a URL.
 
     It is raised where a step moves a position: a trigger on the target would end its table as TARGET CHANGED.
     """
@@ -289,7 +289,7 @@ def repeat_the_password(job: Mirrored) -> None:
 
 
 def repeated(job: Mirrored) -> str:
-    """The sink's error as the state store has it, or nothing yet."""
+    """Return the sink's error from the state store, if it was stored already."""
     return next((one.message for one in job.product.store.errors(job.name) if "no route" in one.message), "")
 
 
@@ -329,7 +329,7 @@ def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(
 
 
 def refuse_canaries(pids: set[int]) -> None:
-    """None of a job's processes, its JVM and workers among them, shows a canary or may leave a core."""
+    """Check that no process of a job, including JVM and workers, shows a canary or can write a core dump."""
     names = {psutil.Process(pid).name() for pid in pids}
     assert len(pids) >= 4 and "java" in names, names
     assert {pid: seen_in(pid, BEGINNING) for pid in pids} == dict.fromkeys(pids, "")

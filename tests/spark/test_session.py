@@ -1,4 +1,4 @@
-"""Spark starts wherever it is started and leaves nothing behind, not even after a kill."""
+"""Spark starts in every environment and leaves nothing behind, not even after a kill."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_workers_start_loaded_and_the_folders_of_a_run_are_private_and_gone_at_i
     runner = open_runner(SparkOptions(master="local[2]"), "a job", long / "work", kinds=("dws", "postgres"))
     context = context_of(runner)
     sockets = context.spark.getConf().get("spark.python.unix.domain.socket.dir")
-    assert runner.submit(work.described, None, "about").result(SECONDS)["loaded"], "forked with the job's kinds"
+    assert runner.submit(work.described, None, "about").result(SECONDS)["loaded"], (
+        "forked with the modules of the job's kinds"
+    )
     assert stat.S_IMODE(Path(sockets).stat().st_mode) == 0o700
     assert any(Path(sockets).glob(".*.sock"))
     assert {stat.S_IMODE(p.stat().st_mode) for p in (long / "work").iterdir()} == {0o700}
@@ -67,7 +69,7 @@ def test_a_start_that_is_stopped_at_once_leaves_no_process_of_its_first_worker(
 
 
 def _of_spark(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """What Spark, its JVM or a worker printed; psycopg2 prints too, for a thread that another test's server ended."""
+    """Return the output of Spark, its JVM or a worker; psycopg2 also prints, for a thread of another test."""
     shown = capfd.readouterr()
     return [line for line in (shown.out + shown.err).splitlines() if not _OF_PSYCOPG.fullmatch(line)]
 
@@ -78,7 +80,7 @@ _OF_PSYCOPG = re.compile(
 
 
 def _started_with(mark: str) -> list[int]:
-    """Processes with this value of the variable; not this one, which got it while it ran."""
+    """Return the processes with this value of the variable, except this one, which set it while running."""
     found = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):

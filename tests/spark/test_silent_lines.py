@@ -69,7 +69,7 @@ def says(job: Mirrored, side: str) -> bool:
 
 
 def said_after(job: Mirrored, side: str) -> float:
-    """Seconds until it is reported."""
+    """Return the seconds until it is reported."""
     began = time.monotonic()
     until(lambda: says(job, side), SAID_WITHIN, f"{side} to be named, not: {job.view().reason}")
     return time.monotonic() - began

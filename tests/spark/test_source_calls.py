@@ -1,4 +1,4 @@
-"""The order in which this version of Spark calls a Python source: what the reader's registering rests on.
+"""The order in which this version of Spark calls a Python source, on which the reader's registrations depend.
 
 A source that only writes down what it is asked is run by real Spark: a batch is in the commit log on disk whenever
 `latestOffset` is given its end. `slotkeeper.core.dataframe.reader.faults` names the series that pass.
@@ -32,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def recorder() -> type[DataSource]:
-    """The class is made here, so that Spark's own Pythons get it by value."""
+    """Return the class; it is defined here, so that Spark's own Pythons get it by value."""
 
     class Recorded(DataSource):  # type: ignore[misc]
         @classmethod
@@ -101,7 +101,7 @@ class Run:
         self.lives = 0
 
     def start(self, most: int, fails_at: int | None = None, **trigger: Any) -> tuple[Any, Path]:
-        """A life of the query, and where its calls are written; the batch `fails_at` fails in its sink."""
+        """Start a run of the query; its calls are written there. The batch `fails_at` fails in its sink."""
         self.lives += 1
         calls = self.folder / f"calls{self.lives}"
         read = self.spark.readStream.format("recorded").option("calls", str(calls)).option("most", str(most))
@@ -178,7 +178,7 @@ def test_available_now_is_prepared_before_the_first_offset_and_ends(spark: Any, 
 
 
 def test_asynchronous_progress_runs_ahead_of_the_commit_log(spark: Any, tmp_path: Path) -> None:
-    """Why the start helper refuses it."""
+    """The reason why the start helper rejects it."""
     run = Run(spark, tmp_path)
     calls = tmp_path / "calls"
     read = spark.readStream.format("recorded").option("calls", str(calls)).option("most", "30")

@@ -1,4 +1,4 @@
-"""`--table` against a real driver: one table fails and is reset and started alone while the other continues."""
+"""`--table` against a real driver: one table fails, and is reset and started separately while the other continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of a job on Spark: its tasks build them and run their rounds, and a killed driver leaves nothing wrong."""
+"""Views of a job on Spark: its tasks build them and run their rounds, and a killed driver leaves no wrong view."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 def described(_spec: object) -> dict[str, object]:
-    """The user and the path of this process, and what it can see."""
+    """Return the user and the path of this process, and what it can see."""
     return {
         "pid": os.getpid(),
         "daemon": os.getppid(),
@@ -52,7 +52,7 @@ def killed(_spec: object) -> None:
 
 
 def held(spec: object) -> None:
-    """Touch the file that `spec` names and never return."""
+    """Create the file that `spec` names, and never return."""
     Path(str(spec)).write_text(str(os.getpid()), "utf-8")
     threading.Event().wait()
 

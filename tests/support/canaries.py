@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def seen_in(pid: int, *canaries: str) -> str:
-    """The part of a process that shows one of the canaries: "environ", "cmdline", or nothing."""
+    """Return the part of a process that shows one of the canaries: "environ", "cmdline", or nothing."""
     for what in ("environ", "cmdline"):
         try:
             shown = Path(f"/proc/{pid}/{what}").read_bytes()
@@ -19,7 +19,7 @@ def seen_in(pid: int, *canaries: str) -> str:
 
 
 def files_with(folders: Iterable[Path], *canaries: str, apart_from: Iterable[Path] = ()) -> list[Path]:
-    """The files below some folders that hold one of the canaries."""
+    """The files below these folders that contain a canary."""
     left_out = {path.resolve() for path in apart_from}
     found = []
     for folder in folders:

@@ -1,6 +1,6 @@
 """A crowd of lanes for the real loop and the real tasks, with a source and a sink that only count.
 
-Not real: the cost of a step (`step` seconds of waiting), and that no change is ever missing.
+Not real: the cost of a step (`step` seconds of waiting), and the endless supply of changes.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Crowd:
         return SlotStatus(shard, row.registered, DwsPosition(row.position.pair[0] + 1, None, 1), "i")
 
     def seconds(self, name: str) -> float:
-        """The time that a step of this lane should take."""
+        """Return the time that a step of this lane should take."""
         return self.step * (10 if name in self.slow else 1)
 
     def commit(self, name: str, new: DwsPosition) -> None:

@@ -27,7 +27,7 @@ class Holds(IntEnum):
 
 
 class Seen(IntEnum):
-    """The observer of a fault."""
+    """The party that can observe a fault."""
 
     BY_DRIVER = 0
     """A fault that is unknown for a job without a running driver."""
@@ -44,7 +44,7 @@ class Culprit:
     """The expected first report of one fault."""
 
     rules: tuple[str, ...]
-    """One of the two."""
+    """A fault is observed by one of the two."""
     parties: tuple[Party, ...]
     severity: Severity
     act: str
@@ -54,9 +54,9 @@ class Culprit:
     """Among faults with the same effect on a job, the lower number causes the higher one."""
     seen: Seen = Seen.BY_DRIVER
     ends: bool = False
-    """The fault ends its job."""
+    """Whether the fault ends its job."""
     passes: bool = False
-    """It ends by itself, and leaves no fault once the driver runs again."""
+    """It ends without an action, and leaves no fault once the driver runs again."""
     late: float = 0.0
     """Seconds of a documented limit that has to pass before it is a fault."""
     code: str = ""
@@ -71,7 +71,7 @@ class Culprit:
         return fault.rule in self.rules and fault.party in self.parties and code and says
 
     def has_act(self, fault: Fault) -> bool:
-        """Whether its answer is this fault's own action."""
+        """Whether the answer contains this fault's own action."""
         return re.search(self.act, fault.do) is not None
 
 
@@ -91,7 +91,7 @@ SINGLES: Mapping[str, Culprit] = {
         r"^`slotkeeper errors list orders_rt`.*`slotkeeper errors replay orders_rt --all", Holds.THREATENS,
         seen=Seen.AT_SINK,
     ),
-    "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
+    "lag-grows": Culprit(  # a step that exceeds its limit is the sink's own fault, before it is one that delays
         ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING,
         r"(?i)fix the cause there|find what (has become slow|slows the (sink|source))",
         Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0, code="SK-2105 SK-1406",
@@ -212,7 +212,7 @@ def _place(name: str, known: Sequence[str]) -> tuple[int, int, int, int]:
 
 
 def pair(one: str, other: str) -> Scene | str:
-    """The scene of both, in the order in which they can be made; or the reason that they cannot."""
+    """Return the scene of both, in the order in which they can be caused; or the reason why they cannot."""
     if (why := _APART.get(frozenset((one, other)))) is not None:
         return why
     hiding = list(_HIDES)
@@ -242,7 +242,7 @@ sample, or mount a disk.
 
 
 def drawn(seed: int, singles: int, doubles: int, cheap: bool = False) -> list[Scene]:
-    """This number of scenes of one incident and of two; `cheap` leaves out the slow ones."""
+    """Return this number of scenes of one incident and of two; `cheap` leaves out the slow ones."""
     chance, left_out = random.Random(seed), _DEAR if cheap else set()
     alone = [Scene((name,)) for name in chance.sample([one for one in SINGLES if one not in left_out], singles)]
     return alone + chance.sample([one for one in pairs() if not left_out & set(one.names)], doubles)
@@ -252,7 +252,7 @@ _PARTICIPLE = re.compile(r"^[A-Za-z]+ed\b(?!:)")
 
 
 def borrowed(fault: Fault) -> str:
-    """The reason that a fault's action is empty; "" if it has one."""
+    """Return the reason why a fault's action is empty; "" if it has one."""
     if not fault.do:
         return "no act"
     if _PARTICIPLE.match(fault.do) and not fault.do.lower().startswith(("need", "feed")):

@@ -112,7 +112,7 @@ _NAMES = ("h", "k", "a", "b", "tags", "j")
 
 
 def cut(draw: random.Random, events: list[Event], parts: int) -> list[list[Event]]:
-    """The events in this number of parts, some possibly empty; no update is split, as in a transaction."""
+    """Return the events in this number of parts, some possibly empty; no update is split, as in a transaction."""
     whole = [n for n in range(len(events) + 1) if not n or events[n - 1].kind != "B"]
     at = sorted(draw.choices(whole, k=parts - 1))
     return [events[begin:end] for begin, end in zip([0, *at], [*at, len(events)], strict=True)]
@@ -142,7 +142,7 @@ class StreamRig:
                 self.batches[place] += part
 
     def forget_commit(self, batch: int) -> None:
-        """Leave Spark's log of a batch as if the driver had ended after the sink's COMMIT."""
+        """Leave Spark's log of a batch as if the driver had exited after the sink's COMMIT."""
         (self.checkpoint / "commits" / str(batch)).unlink()
         for sums in (self.checkpoint / "commits").glob(".*.crc"):
             sums.unlink()

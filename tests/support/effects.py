@@ -29,7 +29,7 @@ from slotkeeper.demo.postgres import Server
 from tests.support.oracle import COLUMNS, Accepts, Event, Image, Key, copy_text
 
 NAMES = {"h": "Key H", "k": "k", "a": 'A "a"', "b": "select", "tags": "tags", "j": "j"}
-"""The target's names of the mirrored columns: quoted, mixed-case and reserved ones among them."""
+"""The target's names of the mirrored columns, some of them quoted, mixed-case or reserved."""
 OTHERS: Mapping[str, str] = {"own": "7", "Own too": "kept"}
 """Columns that only the target has, with their defaults."""
 TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "integer[]", "j": "json"}
@@ -167,7 +167,7 @@ def _quoted(name: str) -> str:
 
 
 def described(events: Iterable[Event]) -> str:
-    """Events on one line each, for a failure."""
+    """Return events on one line each, for a failure's message."""
     return "\n".join(
         f"  {one.point}/{one.sequence} {one.kind} {one.key}" + (f" {dict(one.image)}" if one.image else "")
         for one in events

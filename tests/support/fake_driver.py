@@ -1,10 +1,4 @@
-"""A FAKE Spark driver for tests: it fulfils the driver's contract with its supervisor and does no work. Its `--config`
-is a JSON or TOML file that sets its behaviour: {"do": "run" | "deaf" | "kill" | "exit", "code": n, "child": true,
-"resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are restarted], "lanes": [names],
-"holds": a file that holds the first lane back while it is there, "pends": a file that keeps it PENDING while it is
-there}. It appends its pid to `<config>.started` at each start, its child's to `<config>.children`, and a digest of what
-it resolved to `<config>.resolved`.
-"""
+"""A FAKE Spark driver for tests: it fulfills the driver's contract with its supervisor and does no work."""
 
 from __future__ import annotations
 
@@ -57,7 +51,7 @@ def _start_child(config: str) -> None:
 
 
 class Tables:
-    """Reports the desired state of each table as reached at once."""
+    """Reports the desired state of each table as reached immediately."""
 
     def __init__(self, names: list[str], fails: list[str]) -> None:
         self._fails = fails

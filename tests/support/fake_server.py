@@ -101,7 +101,7 @@ class FakeServer:
                 self.asked.set()
             elif self._logged_in(client):
                 self._talk(client)
-            # nothing more is read: further bytes of the client stay in the connection
+            # nothing more is read: further bytes of the client remain in the connection
             gone = select.poll()
             gone.register(client, select.POLLRDHUP)
             gone.poll()
@@ -152,9 +152,9 @@ class FakeServer:
                 return
 
     def _answer(self, client: socket.socket, statement: str) -> bool:
-        if statement == "SELECT pg_catalog.pg_backend_pid()":  # also of the login: no pooler is in between
+        if statement == "SELECT pg_catalog.pg_backend_pid()":  # also in the login: there is no pooler in between
             return self._tell_pid(client)
-        setting = statement.startswith("SET ")  # of the login: a session is set up before it is asked anything
+        setting = statement.startswith("SET ")  # for the login: a session is set up before its first query
         if not setting:
             self.statements.append(statement)
         if setting or self.mode is Mode.NO_TLS or len(self.statements) <= self.answered:

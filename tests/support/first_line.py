@@ -163,8 +163,8 @@ class Doer(Hands):
     world: World
     sampling: Sampling
     hidden: Callable[[str], bool] = lambda words: False
-    """Called with the output of a refused command, for faults that are not reported for a job that has ended; whether
-    that was done.
+    """Called with the output of a rejected command, for faults that are not reported for a job that has ended; returns
+    whether it acted.
     """
     left: str = ""
     """The first line of the fault that the actions did not end."""
@@ -176,7 +176,7 @@ class Doer(Hands):
         administrator.
         """
         if where == SHELL:
-            args = shlex.split(text)[1:]  # effects of a scene's other fault are waited for more briefly
+            args = shlex.split(text)[1:]  # the wait for effects of a scene's other fault is shorter
             limit = ("--wait", "20s") if args[:2] == ["jobs", "drain"] else ()
             answer = self.world.run((*args, *limit))
             return Typed(where, text, answer.code, answer.text)

@@ -1,4 +1,4 @@
-"""A SparkSession like a user's, ended with its JVM; and a user's driver program that the tests kill in every way.
+"""A SparkSession like a user's, ended with its JVM; and a user's driver program, which the tests kill in all ways.
 
 `python -m tests.support.frame_session CONFIG JOB CHECKPOINT OUT FOLDER` streams into files, and restarts after a
 failure.
@@ -50,7 +50,7 @@ def quick_home(folder: Path) -> Path:
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A separate session; `settings` have underscores instead of dots."""
-    assert SparkContext._active_spark_context is None, "a process has one Spark, and this one has it: a file of its own"
+    assert SparkContext._active_spark_context is None, "a process can have only one Spark: use a separate test file"
     folder.mkdir(parents=True, exist_ok=True)
     environ = {
         "JAVA_HOME": str(shim_home(find_java(), (folder,))),
@@ -73,7 +73,7 @@ def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> It
 
 
 def _end(spark: Any) -> None:
-    """Stop it, and its JVM: another session in this process starts from nothing."""
+    """Stop the session and its JVM, so that another session in this process starts from nothing."""
     for query in spark.streams.active:
         query.stop()
     spark.stop()
@@ -108,7 +108,7 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
 
 
 def said(error: Exception) -> str:
-    """One line of the error; py4j cannot always render it."""
+    """Return one line of the error; py4j cannot always render it."""
     try:
         text = str(error)
     except Exception:

@@ -1,4 +1,4 @@
-"""Spark's handling of a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
+"""Handles a stream of changes as Spark does, without Spark: offsets, a commit log, parts that are read one by one.
 
 `python -m tests.support.frames CONFIG` is one life of a query in a separate process: it starts, reports that, and waits
 to be killed; it stops nothing.
@@ -100,7 +100,7 @@ class Program:
         return len(places) - len(set(places))
 
     def table(self) -> dict[tuple[Any, ...], Row]:
-        """The contents of an empty table after the rows: copied ones first, then each change in its order."""
+        """Return the contents of an empty table after the rows: copied rows first, then each change in its order."""
         found: dict[tuple[Any, ...], Row] = {}
         for row in sorted(self.rows, key=lambda one: (one["slotkeeper_point"], one["slotkeeper_sequence"])):
             key = tuple(row[name] for name in self.layout.key)
@@ -123,8 +123,7 @@ def slot_places(mirror: Mirror, slot: str = "frames_slot") -> dict[str, set[int]
 
 
 def begun(mirror: Mirror) -> bool:
-    """Whether a query's start has completed, by the store: changes that are written afterwards are read at `latest`
-    too.
+    """Whether a query's start has completed, according to the store: later changes are read even with `latest`.
 
     A slot is there before that: at `latest` it is moved once more, when nothing is open any more that was then.
     """

@@ -1,4 +1,4 @@
-"""A clock for tests that stands until it is moved."""
+"""A clock for tests that does not advance until it is moved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 
 class Hand:
-    """A clock that stands until it is moved."""
+    """A clock that does not advance until it is moved."""
 
     now = 0.0
 

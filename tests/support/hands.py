@@ -1,4 +1,4 @@
-"""Carries out remedies: types commands as printed, and asks a colleague for the rest.
+"""Carries out remedies: types commands as printed, and lets a colleague do the manual parts.
 
 `slotkeeper.core.domain.remedy` defines the form of remedies; this module knows no fault.
 """
@@ -48,7 +48,7 @@ class Hands(ABC):
         """Run a Slotkeeper command in a shell, or a statement at the sink or the source as its administrator."""
 
     def do(self, remedy: str) -> None:
-        """From left to right, until a Slotkeeper command is refused."""
+        """Carry out the parts from left to right, until a Slotkeeper command is rejected."""
         done: bool | None = False
         for part in parts(remedy):
             if part.instead and done:
@@ -58,7 +58,7 @@ class Hands(ABC):
                 return
 
     def _do_part(self, part: Part) -> bool | None:
-        """Whether it was carried out; None if a Slotkeeper command was refused, so that faults are read again."""
+        """Carry out a part; return whether it succeeded, None if a command was rejected, so faults are read again."""
         for command in part.commands:
             if not self._type(command, part.words):
                 return None

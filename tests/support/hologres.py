@@ -1,4 +1,4 @@
-"""Fixtures: the stand-in for a Hologres in a separate database, and jobs that read it by SQL or by stream."""
+"""Fixtures: the stand-in for Hologres in a separate database, and jobs that read it by SQL or by stream."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def hologres(make_hologres: MakeHologres) -> Hologres:
 
 
 def write(hologres: Hologres, *changes: Change, table: str = TABLE) -> None:
-    """One transaction over a table `(id, v)`."""
+    """Run one transaction over a table `(id, v)`."""
     put = f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
     with closing(hologres.connect(False)) as connection, pg.transaction(connection) as cursor:
         for key, value in changes:
@@ -197,7 +197,7 @@ __all__ = ["KIND", "holo_pair", "hologres", "hologres_template", "make_hologres"
 
 
 def hang_one_shard(pair: HoloPair) -> None:
-    """The other shards' changes arrive while one shard hangs, and that shard's own once it answers."""
+    """Check that other shards' changes arrive while one shard hangs, and that shard's once it answers."""
     hung = pair.shard_of(1)
     others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
     pair.hologres.faults.hang(hung.node_id - 1)

@@ -41,14 +41,14 @@ BACK = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Hot:
-    """One table: its columns beside `v`, `w` and `d`, its key, and the values of its hot keys as SQL."""
+    """One table: its columns besides `v`, `w` and `d`, its key, and the values of its hot keys as SQL."""
 
     name: str
     key: tuple[str, ...]
     types: str
     hot: tuple[tuple[str, ...], ...]
     cold: str
-    """The key of cold row `seq`, as an INSERT has it."""
+    """The key of cold row `seq`, as in an INSERT."""
     some: str
     """The condition for the cold rows `first` to `last`."""
     beacon: tuple[str, ...]
@@ -184,7 +184,7 @@ class Writer(MariaLoop):
         return [f"UPDATE {table.name} SET {table.to(there)} WHERE {table.at(here)}" for here, there in steps]
 
     def letters(self, table: Hot) -> list[str]:
-        """A key with other letters that the source considers equal."""
+        """Return a key with other letters that the source considers equal."""
         if table.key != NAMES.key:
             return self.update(table)
         flipped = "IF(BINARY name = LOWER(name), UPPER(name), LOWER(name))"
@@ -326,7 +326,7 @@ def _put(server: MariaServer, table: Hot, number: int) -> None:
 
 
 def asking(pair: MysqlPair, doris: DorisStandin | None) -> Callable[[str], Rows]:
-    """A function that queries the sink without Slotkeeper's own code."""
+    """Return a function that queries the sink without Slotkeeper's own code."""
 
     def of_postgres(statement: str) -> Rows:
         with closing(pair.mirror.sink()) as connection, connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Random tables, rows and damages, and what the kernel and Python make of them.
+"""Random tables, rows and damage, and the results of the kernel and of Python for them.
 
 `python -m tests.support.kernel_rows --seconds 120 [--seed N]` builds the kernel and the router of steps
 (`routed_lines`) with AddressSanitizer and UndefinedBehaviorSanitizer, and compares them with Python on random rows and
@@ -73,7 +73,7 @@ LEFT = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def image(kind: Kind) -> Image:
-    """What a sink gets of a column of this type."""
+    """Return the value of a column of this type that a sink gets."""
     base = re.match(r"[a-z0-9_]+", kind.name)
     assert base is not None
     numbers = [int(one) for one in re.findall(r"\((\d+)(?:,(\d+))?\)", kind.name)[:1] for one in one if one]
@@ -85,7 +85,7 @@ def image(kind: Kind) -> Image:
 
 
 def value(kind: Kind, chance: random.Random) -> bytes:
-    """The bytes of a random value; a server writes no such value in one of a hundred."""
+    """Return the bytes of a random value; one in a hundred is a value that no server writes."""
     few = [one for one, _ in kind.vectors if len(one) < 1_000 or chance.random() < 0.02]
     raw = bytes.fromhex(chance.choice(few))
     if chance.random() < 0.3:
@@ -251,7 +251,7 @@ def fields(writer: _Writer, item: TableRows) -> list[Any]:
 
 
 def differences(one: Table, event: Rows, chance: random.Random, whole: bool = True) -> str:
-    """How the kernel and Python differ in an event; "" if they do not. If `whole`, not only lines are compared."""
+    """Return how the kernel and Python differ in an event, or "". `whole` compares more than the lines."""
     item = TableRows(one.map, event, 3, 1234, chance.choice((0, 5, 1 << 40)))
     for made_by in (lines, fields) if whole else (lines,):
         first, second = (outcome(partial(made_by, writer, item)) for writer in (one.by_kernel, one.by_python))

@@ -72,7 +72,7 @@ def run(connect: Callable[[], pg.Connection], *statements: str) -> None:
 def least(mirror: Mirror, folder: Path, more: Sequence[str] = (), create: bool = True) -> Least:
     """Revoke everything from PUBLIC, create logins without privileges, and grant what is printed for the mirror's job.
 
-    `more` are lines of the job's table; without `create` the channel does not say create_target.
+    `more` are lines of the job's table; without `create`, the channel does not set create_target.
     """
     job = mirror.job
     source = _login(mirror.warehouse.connect, job.source, folder, "reader")
@@ -100,7 +100,7 @@ def _login(connect: Callable[[], pg.Connection], endpoint: Endpoint, folder: Pat
 
 WAYS = ("file", "command", "env")
 LENGTH = 1_200
-"""Characters of a password: as long as the tokens that cloud services hand out."""
+"""The number of characters of a password, as in the tokens of cloud services."""
 
 
 @dataclass

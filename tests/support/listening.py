@@ -18,7 +18,7 @@ _JAVA = {
     "org.apache.spark.deploy.worker.Worker": "worker",
     "org.apache.spark.executor.CoarseGrainedExecutorBackend": "executor",
 }
-"""A JVM by its main class; any other is the driver's."""
+"""The JVMs by main class; any other JVM is the driver's."""
 _PYTHON = {
     "slotkeeper.core.launch.supervisor": "supervisor",
     "slotkeeper.core.spark.job": "driver",
@@ -28,7 +28,7 @@ _PYTHON = {
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A socket that listens (TCP) or takes datagrams (UDP)."""
+    """A socket that listens (TCP) or receives datagrams (UDP)."""
 
     process: str
     """The page's name of the process."""
@@ -44,7 +44,7 @@ class Socket:
 
 
 def allowed() -> dict[str, int]:
-    """How many ports one process may listen on, by its name in the table "Ports" of docs/security.md."""
+    """Return how many ports one process may listen on, by its name in the table "Ports" of docs/security.md."""
     text = (ROOT / "docs" / "security.md").read_text("utf-8")
     return {name: int(most) for name, most in _ROW.findall(text.partition("\n## Ports\n")[2].partition("\n## ")[0])}
 
@@ -67,7 +67,7 @@ def sockets(processes: Iterable[psutil.Process]) -> list[Socket]:
 
 
 def named(program: str, command: list[str]) -> str:
-    """What the page calls a process.
+    """Return the page's name of a process.
 
     >>> named("java", ["java", "-cp", "x", "org.apache.spark.deploy.master.Master"])
     'master'
@@ -83,7 +83,7 @@ def named(program: str, command: list[str]) -> str:
 
 
 def unlisted(found: Iterable[Socket], rows: dict[str, int] | None = None) -> list[str]:
-    """What the page does not allow: a process without a row, one port more than its row, an address beyond loopback."""
+    """Return what the page does not allow: a process without a row, too many ports, an address beyond loopback."""
     rows, found = allowed() if rows is None else rows, list(found)
     wrong = [f"{one.process} listens on {one.address}:{one.port}" for one in found if not one.loopback]
     for (process, pid), ports in Counter((one.process, one.pid) for one in found).items():

@@ -27,11 +27,11 @@ from slotkeeper.core.spark import job
 LEAST, FILE = "SLOTKEEPER_TEST_LEAST_INSERTS", "SLOTKEEPER_TEST_STEPS_FILE"
 TASKS = "SLOTKEEPER_TEST_TASKS"
 _LETTERS = "ogmsw"
-"""As `Taken` names its counts; a missed or a small step is a general one, too."""
+"""The names of `Taken`'s counts; a missed or a small step also counts as a general one."""
 
 
 def obey(environ: Mapping[str, str]) -> None:
-    """Lower the threshold and count, where the environment says so; for a process that is a test's own."""
+    """Lower the threshold and count the steps, if the environment requests it; for a test's own process."""
     if LEAST in environ:
         vars(routing)["LEAST"], vars(routing)["SHARE"] = int(environ[LEAST]), 1_000_000
     if FILE in environ:
@@ -67,7 +67,7 @@ def counts(file: Path) -> Taken:
 
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))
 LEASE_WAIT = 3.0
-"""Seconds that a start waits for a lease that another session holds, instead of 30."""
+"""Seconds for which a start waits for a lease that another session holds, instead of 30."""
 
 
 class Local(LocalRunner):

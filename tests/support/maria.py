@@ -95,7 +95,7 @@ def log_in(server: MariaServer, user: str = mariadb.SUPERUSER, password: str = "
 
 
 def password_of(server: MariaServer, user: str = mariadb.SUPERUSER) -> str:
-    """The superuser's password; logins that tests make have none."""
+    """The superuser's password; logins created by tests have no password."""
     return server.password() if user == mariadb.SUPERUSER else ""
 
 

@@ -103,7 +103,7 @@ def servers() -> Iterator[Two]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job asks a server that lacks its transactions again for a short time only."""
+    """Make a job repeat its query to a server that lacks its transactions for a short time only."""
     monkeypatch.setattr(switch, "PATIENCE", 1.0)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 DISK = Path("/dev/shm")
 ROOM = 4 << 30
-"""Free bytes from which on tests write there: most make databases, which are hundreds of files each."""
+"""The minimum of free bytes for tests to write there; most tests create databases, each with hundreds of files."""
 
 
 def memory_disk(with_programs: bool = False) -> Path | None:

@@ -96,7 +96,7 @@ class Heard:
         """Do nothing: reports on tables come through `table`."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """The same."""
+        """Do nothing: the tests do not use it."""
 
     def shared_reader(self, error: SlotkeeperError | None) -> None:
         self.reader_error = error
@@ -137,7 +137,7 @@ class At:
 
 @dataclass
 class Shared:
-    """The consents that a reset stores, as a running job sees them; none before the first."""
+    """The consents that a reset stores, as a running job sees them; none before the first reset."""
 
     of: Consents | None = None
 
@@ -202,7 +202,7 @@ class Mirror:
         self.patterns: Path | None = None
         """The state folder for the tables that the job's patterns match; None without patterns."""
         self.explicit: tuple[ChannelSpec, ...] = ()
-        """The channels of the configuration beside the patterns."""
+        """The channels of the configuration besides the patterns."""
         self.told: list[str] = []
         self.views_told: list[tuple[ViewReport, ...]] = []
         self.capacity = 4
@@ -314,7 +314,7 @@ class Mirror:
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target have the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
-            # a session for each check would cost more than the check
+            # opening a session for each check would cost more than the check
             statements = [self._statements(channel) for channel in self.job.channels]
 
             def equal() -> bool:
@@ -376,13 +376,13 @@ class Mirror:
         return self.sink_server.connect(self.sink_database)
 
     def sink_session(self) -> SinkSession:
-        """The product's own session at the sink, as a worker of the job has it."""
+        """The product's own session at the sink, as in a worker of the job."""
         made = worker.store_session(self.job, "test")
         assert isinstance(made, PostgresConnection)
         return made.session
 
     def at_sink(self, *statements: str) -> None:
-        """Run statements at the sink, each in a transaction of its own, as the superuser."""
+        """Run statements at the sink, each in a separate transaction, as the superuser."""
         connection = self.sink()
         with connection.cursor() as cursor:
             for statement in statements:
@@ -518,7 +518,7 @@ def written(mirror: Mirror, seed: int, changes: int = 100, number: int = 3, rate
 
 
 def as_superuser(mirror: Mirror) -> Mirror:
-    """The mirror, reading its source with a login that sees other sessions."""
+    """Return the mirror, reading its source with a login that sees other sessions."""
     source = replace(mirror.warehouse.endpoint("postgres"), name=mirror.job.source.name)
     mirror.job = replace(mirror.job, source=source)
     return mirror

@@ -112,7 +112,7 @@ def xa_prepare(gtrid: bytes, bqual: bytes = b"", number: int = 1, one_phase: boo
 
 
 def placed(packets: Sequence[bytes], offset: int = 4) -> list[bytes]:
-    """The same events, each with its end in a file in which the first begins at `offset`."""
+    """Return the same events, each with its end in a file in which the first event starts at `offset`."""
     found = []
     for packet in packets:
         offset += len(packet)

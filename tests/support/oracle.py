@@ -1,9 +1,9 @@
 """The required contents of a target: one event after another, by the documented meaning of every option. Pure Python.
 
-It has no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
+It has no steps, no staging and no SQL, so only the rules themselves can be wrong. Each rule names its
 source.
 
-Random histories are many and small, each over keys of its own (the key's first column is its number), so that one batch
+Random histories are many and small, each over its own keys (the key's first column is its number), so that one batch
 holds hundreds of them and a failure names one: changed keys, re-used keys, many changes in one transaction.
 """
 
@@ -79,8 +79,8 @@ class Oracle:
     def _before(self, event: Event) -> None:
         """Connector, ignoreUpdateBefore (default true): an UPDATE_BEFORE is dropped; false: it is a delete by key.
 
-        Ours, because a mirror would else keep the old row for ever: a B whose U has another key is always a delete,
-        whatever the switch, and no `d` either, so that ignoreDelete does not touch it.
+        Slotkeeper's own rule, because a mirror would otherwise retain the old row for ever: a B whose U has another key
+        is always a delete, whatever the switch, and no `d` either, so that ignoreDelete does not touch it.
         """
         if not self.rules.ignore_update_before or event.then != event.key:
             self.rows.pop(event.key, None)

@@ -59,7 +59,7 @@ def run(
 
 
 def use(path: Path) -> dict[str, str]:
-    """Write again every file that commands, consoles and supervisors leave in a state folder."""
+    """Write again every file that commands, consoles and supervisors create in a state folder."""
     with Store.open(path) as store:
         folder, files = store.folder, ResetFiles(store.folder)
         store.register_job("orders", "c")
@@ -90,7 +90,7 @@ def use(path: Path) -> dict[str, str]:
 
 
 def intrude(path: Path) -> dict[str, str]:
-    """Everything in a folder below a public one that can be listed, read, written or opened."""
+    """Return everything in a folder below a public one that can be listed, read, written or opened."""
     found = {}
     tries: dict[str, Callable[[Path], object]] = {
         "list": lambda one: list(one.iterdir()),

@@ -209,7 +209,7 @@ class MysqlPair(Pair):
         return write_config(folder, job, _sinks(job) + "\n".join(lines), ["create_target = true"])
 
     def into(self, doris: DorisStandin) -> None:
-        """Mirror into the stand-in for Doris, whose store is the PostgreSQL."""
+        """Mirror into the stand-in for Doris, with the PostgreSQL as its store."""
         self.mirror.job = into_sink(self.mirror.job, doris_endpoint(doris), "doris")
 
     def identity(self, table: str = TABLE) -> TableIdentity:
@@ -289,7 +289,7 @@ def make_mysql_pair(
 
     yield make
     for session in opened:
-        with suppress(my.DriverError):  # from a server that was ended meanwhile
+        with suppress(my.DriverError):  # from a server that has been ended in the meantime
             session.rows(f"DROP DATABASE IF EXISTS {SCHEMA}")
         session.close()
 

@@ -1,4 +1,4 @@
-"""Statements of the vendors' pages about binlogs, as a person pastes them: placeholders and all.
+"""Statements from the vendors' pages about binlogs, as a user pastes them, including placeholders.
 
 DWS, "Real-Time Binlog Consumption by Flink", "Subscribing to Hybrid Data Warehouse Binlog"; Alibaba Cloud, "Technical
 Principle of Hologres Binlog"; Doris, "Binlog Load".

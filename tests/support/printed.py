@@ -15,7 +15,7 @@ _GIVEN = re.compile(r" --config (?:'[^']*'|[^\s`]+)")
 
 
 def bare(text: str) -> str:
-    """The text with its commands as they read where the configuration is the default one.
+    """Return the text with its commands as they are printed with the default configuration.
 
     >>> bare("do `slotkeeper --config /tmp/a/c.toml jobs start a`; see slotkeeper --config '/tmp/my a' doctor")
     'do `slotkeeper jobs start a`; see slotkeeper doctor'
@@ -24,7 +24,7 @@ def bare(text: str) -> str:
 
 
 _GOES_ON = re.compile(r"^(?: {3}| {10}(?!\d+  ))\S")
-"""Continues the sentence above, or stands beside a label and is not the next entry of its list."""
+"""Matches a line that continues the sentence above, or that is beside a label and is not the next entry of its list."""
 _TYPED = re.compile(r"`([^`]+)`")
 _DIVIDED = re.compile(r"; (then|or) ")
 _REASON = re.compile(r"--reason (?:TEXT|'\.\.\.')")
@@ -35,7 +35,7 @@ WHY = "read on the screen"
 class Part:
     """One part of a remedy: its words, and what is typed in its order.
 
-    `instead`: only where the part before could not be done. `manual`: a person's act, without a command.
+    `instead`: only if the previous part could not be executed. `manual`: an action of a person, without a command.
     """
 
     words: str
@@ -45,7 +45,7 @@ class Part:
 
 
 def paragraphs(rows: Sequence[str]) -> list[str]:
-    """The rows of a panel as the sentences that they were wrapped from.
+    """Return the sentences from which the rows of a panel were wrapped.
 
     >>> paragraphs([" do `jobs start a", "   --take-over`", " next /a/lon\\\\", "   g/path"])
     ['do `jobs start a --take-over`', 'next /a/long/path']
@@ -63,7 +63,7 @@ def paragraphs(rows: Sequence[str]) -> list[str]:
 
 
 def parts(remedy: str) -> list[Part]:
-    """A remedy's parts, in their order.
+    """Return a remedy's parts, in order.
 
     >>> [(one.commands, one.instead, one.manual) for one in parts("Ask eve; or run `SELECT 1`; then `x y`")]
     [((), False, True), (('SELECT 1',), True, False), (('x y',), False, False)]
@@ -103,6 +103,6 @@ def typed(capture: Any, *words: str) -> tuple[int, str, str]:
 
 
 def typed_bare(capture: Any, *words: str) -> tuple[int, str, str]:
-    """The same, printed as where the configuration is the default one."""
+    """Return the same, printed as with the default configuration."""
     code, out, err = typed(capture, *words)
     return code, bare(out), bare(err)

@@ -1,4 +1,4 @@
-"""The battery of `doctor --probe` against a warehouse of a test, and its expected traces."""
+"""The questions of `doctor --probe` to a warehouse of a test, and the expected leftovers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def grant(warehouse: Warehouse, schema: str = SCHEMA) -> None:
 
 
 def interrogate(warehouse: Warehouse, progress: Callable[[str], None] = lambda said: None) -> dict[str, Answer]:
-    """Every answer by its question's name, as the ordinary role gets it; the scratch tables are gone afterwards."""
+    """Return every answer by its question's name, as the ordinary role gets it, and drop the scratch tables."""
     password = warehouse.etl_password_file.read_text(encoding="utf-8").strip()
 
     def opened() -> DwsSession:
@@ -54,7 +54,7 @@ def drawn(seed: int) -> Switches:
 
 
 def leftovers(warehouse: Warehouse) -> list[Any]:
-    """The leftovers of a probe: tables, their objects in the stand-in, slots."""
+    """Return the leftovers of a probe: tables, their objects in the stand-in, slots."""
     connection = warehouse.connect()
     try:
         with connection.cursor() as cursor:

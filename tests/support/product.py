@@ -158,19 +158,19 @@ class Mirrored(JobProcesses):
         return self
 
     def start_again(self) -> None:
-        """Only `jobs start`."""
+        """Run `jobs start` only."""
         control.start(self.product.store, self.name, str(self.config), self.launch, patience=Patience(0))
 
     def stop(self, seconds: float = 30) -> float:
-        """Run `jobs stop`; its seconds."""
+        """Run `jobs stop`; return its seconds."""
         return self._timed(control.stop, seconds)
 
     def pause(self, seconds: float = 30) -> float:
-        """Run `jobs pause`; its seconds."""
+        """Run `jobs pause`; return its seconds."""
         return self._timed(control.pause, seconds)
 
     def resume(self, seconds: float = 30) -> float:
-        """Run `jobs resume`; its seconds."""
+        """Run `jobs resume`; return its seconds."""
         return self._timed(control.resume, seconds)
 
     def _timed(self, command: Callable[[Store, str, Patience], JobStatus], seconds: float) -> float:
@@ -196,7 +196,7 @@ class Mirrored(JobProcesses):
 
     def chunks(self) -> tuple[int, int]:
         statement = "SELECT count(*) FILTER (WHERE state = 'done'), count(*) FROM slotkeeper_chunks WHERE slot = %s"
-        with contextlib.suppress(pg.DriverError):  # the job has not made its tables yet, or the sink restarts
+        with contextlib.suppress(pg.DriverError):  # the job has not created its tables yet, or the sink restarts
             done, planned = self.product.at_sink(statement, (self.name,))[0]
             return done, planned
         return 0, 0
@@ -254,7 +254,7 @@ class Mirrored(JobProcesses):
 
         until(reached, 60, f"{self.name} to copy")
         done, planned = self.chunks()
-        assert done < planned, "the copy was over too soon to be disturbed"
+        assert done < planned, "the copy ended before it could be disturbed"
 
     def wait_equal(self, seconds: float = RECOVERY) -> None:
         """With stopped writers: wait until the job is RUNNING, every event is applied once, and both tables are
@@ -308,7 +308,7 @@ class Mirrored(JobProcesses):
         self.kill(kind)
         until(lambda: self._another(kind, before), RECOVERY, f"{self.name}: another {kind}; {self.log()[-1000:]}")
         if idle:
-            self.product.insert_one()  # only now, because a worker of the killed driver may keep its lanes for a moment
+            self.product.insert_one()  # only now: a worker of the killed driver may process its lanes for a moment
         known = self.expected()
         self.wait_applied(known)
         return time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Every JSON value that a command prints in a test is validated against its schema, strictly.
+"""Every JSON value that a command prints in a test is validated strictly against its schema.
 
 `printed` names the schemas that were used.
 """
@@ -57,7 +57,7 @@ def named(args: Sequence[str]) -> str:
 
 @pytest.fixture(autouse=True)
 def _printed_as_promised(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails the test after its end: within a command this would be one more defect of that command."""
+    """Fail the test after its end: within a command, the failure would be one more defect of that command."""
     faults: list[str] = []
     running: list[str] = []
     as_json = output.as_json

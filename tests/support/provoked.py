@@ -47,7 +47,7 @@ class Provoked:
     cure: Callable[[World], object]
     by: str = ""
     looks: bool = False
-    """Its action investigates or says that nothing is needed, and the provoked condition then ends by itself."""
+    """Its action investigates or says that nothing is needed; the condition then ends without an action."""
 
 
 _STARTS = rf"[^`]*; then `slotkeeper jobs start {JOB}`"
@@ -132,7 +132,7 @@ def _renamed(world: World) -> None:
     name = world.sink_database
     ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
     write(world, _ROWS)
-    for _ in range(50):  # the job comes back at once
+    for _ in range(50):  # the job reconnects at once
         with suppress(pg.DriverError):
             _at_server(world, ended, f"ALTER DATABASE {name} RENAME TO {name}_away")
             return

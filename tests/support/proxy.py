@@ -55,7 +55,7 @@ class Proxy:
         self._listen()
 
     def set(self, line: Line) -> None:
-        """The treatment of bytes from now on; with CUT and REFUSED the open connections end as well."""
+        """Set the treatment of bytes from now on; with CUT and REFUSED, the open connections end as well."""
         was = self._line
         with self._changed:
             self._line = line
@@ -122,7 +122,7 @@ class Proxy:
             self.asked.set()
         dropped = (Line.BLACK_HOLE,) if sent else (Line.BLACK_HOLE, Line.HALF_OPEN)
         if self._line in dropped:
-            if not data:  # the other end receives nothing, not even this, before the line works again
+            if not data:  # the other end receives nothing, not even this, until the connection works again
                 with self._changed:
                     self._changed.wait_for(lambda: self._line not in dropped)
             return bool(data)

@@ -155,7 +155,7 @@ PAYLOADS = [*TERMINAL, *CHARACTERS, *WORDS, *NOT_IN_DATABASES]
 
 
 def tag(number: int) -> str:
-    """Letters only, because digits are folded where errors are counted.
+    """Return letters only, because digits are folded when errors are counted.
 
     >>> tag(0), tag(27)
     ('Zaa', 'Zbb')
@@ -185,7 +185,7 @@ WIDE = "wide_rt"
 
 @contextmanager
 def living() -> Iterator[Identity]:
-    """A process that can be recorded as a job's supervisor: it runs and does nothing."""
+    """Return a process that can be recorded as a job's supervisor: it runs and does nothing."""
     code = "import sys; print('on', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -297,7 +297,7 @@ def _audit(store: Store, texts: list[str]) -> None:
 
 
 def _files(store: Store, texts: list[str], holder: Identity) -> None:
-    """Marks of unfinished resets, acknowledgements, records of actions and what those said."""
+    """Create markers of unfinished resets, acknowledgements, records of actions and their output."""
     now = datetime.now(timezone.utc)
     acks = AckFile(store.folder)
     for number, text in enumerate(texts[:30]):
@@ -360,7 +360,7 @@ def frames(folder: Path) -> None:
 
 
 def harm(folder: Path) -> dict[str, object]:
-    """Everything that an action could have changed, to be compared before and after."""
+    """Return everything that an action could have changed, for a comparison before and after."""
     connection = sqlite3.connect(f"file:{folder / FILE_NAME}?mode=ro", uri=True)
     try:
         jobs = connection.execute("SELECT name, state, wanted, run FROM jobs ORDER BY name").fetchall()

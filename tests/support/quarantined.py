@@ -120,7 +120,7 @@ class Target:
         return self.asked(f"SELECT {what} FROM {self.name} ORDER BY {', '.join(self.table.key)}")
 
     def listed(self, **wanted: Any) -> list[QuarantineEntry]:
-        """Entries of this target, the oldest first, without their values."""
+        """Return the entries of this target, the oldest first, without their values."""
         found = QuarantineRows(self.session).page(Wanted(**{"source_table": self.name, "limit": 10_000, **wanted}))
         return found[::-1]
 

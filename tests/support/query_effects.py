@@ -42,7 +42,7 @@ CHANGES = pa.schema(
 
 
 def row_of(event: Event, accepts: Accepts | None = None) -> dict[str, Any]:
-    """An event as a row; old images hold their key alone or, every other one, values that must not get anywhere."""
+    """Return an event as a row; old images contain only their key or, every other one, values that must not be used."""
     image: dict[str, Any] = dict(event.image) if event.image is not None else {"h": event.key[0], "k": event.key[1]}
     kind = event.kind
     if event.image is not None and accepts is not None and not accepts(event.image):
@@ -83,7 +83,7 @@ class QueryEffects(Effects):
         super().__init__(server, database, name, others, kind)
 
     def _progress(self, target: str) -> None:
-        """No job has this target."""
+        """Return nothing: no job has this target."""
 
     def query_target(self, options: SinkOptions, **more: Any) -> QueryTarget:
         columns = tuple(Column(NAMES[one], _TYPES.get(one, "text")) for one in COLUMNS)
@@ -138,7 +138,7 @@ class QueryEffects(Effects):
             self.asked("DELETE FROM public.slotkeeper_streams WHERE target = %s", (self.table.name,))
 
     def versions(self) -> set[tuple[Any, ...]]:
-        """The location of each row and the transaction that wrote it, which stay the same if nothing was written."""
+        """Return the location of each row and the transaction that wrote it; a write would change one of them."""
         return set(self.asked(f"SELECT ctid::text, xmin::text FROM {self._name}"))
 
     def staged_rows(self) -> int:

@@ -1,4 +1,4 @@
-"""Binlogs that real MySQL servers wrote, as vectors: events in hex, each with what `mariadb-binlog -vv` prints for it.
+"""Binlogs that real MySQL servers wrote, as vectors: events in hex, each with the output of `mariadb-binlog -vv`.
 
 A vector file has lines "= HEX", one for an event, and lines "### ..." with the tool's output without its comments.
 `python -m tests.support.recordings BINLOG ORIGIN > FILE` makes one; large row events are left out of it.
@@ -178,7 +178,7 @@ def printed(packets: Iterable[bytes], folder: Path, program: str) -> list[str]:
 
 
 def _kept(line: str) -> str:
-    """A line without the tool's comment, and without the unsigned number beside a negative one."""
+    """Return a line without the tool's comment, and without the unsigned number next to a negative one."""
     return re.sub(r"^(###   @\d+=-\d+) \(\d+\)$", r"\1", re.sub(r" /\* [^*]* \*/$", "", line))
 
 
@@ -203,7 +203,7 @@ def _sealed(packet: bytes) -> bytes:
 
 
 def kept(packets: Iterable[bytes]) -> Iterator[bytes]:
-    """The file's first event, and each small event of rows with its table's description.
+    """Return the file's first event, and each small event of rows with its table's description.
 
     Of a file without rows of its own, all events.
     """

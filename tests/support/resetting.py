@@ -39,7 +39,7 @@ from tests.support.standin import run
 
 
 class Crash(Exception):
-    """The exception of a probe that stands for a kill: no code catches it."""
+    """The exception of a probe that represents a kill: no code catches it."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Resetting:
         return sorted(path.stem for path in (self.folder / kind).glob("*.json"))
 
     def places(self) -> dict[str, Any]:
-        """Rows (without their epoch) and points by DN: an undo has to restore them."""
+        """Return rows (without their epoch) and points by DN, which an undo has to restore."""
         found: dict[str, Any] = {row.key.shard: (self._row(row), {}) for row in self.rows()}
         for shard, flag, point in self.points():
             found[shard][1][flag] = point
@@ -157,7 +157,7 @@ EARLIEST, LATEST, SNAPSHOT = (Goal(TargetKind(name)) for name in ("earliest", "l
 
 @dataclass
 class Capped:
-    """A source that shows nothing beyond a point of each DN."""
+    """A source that hides everything beyond one point of each DN."""
 
     source: Any
     caps: Mapping[str, int]
@@ -234,7 +234,7 @@ class StandinWorld:
         run(self.mirror.warehouse, *orders)
 
     def heal(self) -> None:
-        """A target that equals the source, for any earlier state, and a store without resets."""
+        """Make the target equal to the source, for any earlier state, with a store without resets."""
         if self.resetting.on(lambda ctx: ctx.resets.history(1)):
             self.mirror.at_sink("DELETE FROM slotkeeper_resets")
         if self.state not in STREAMING:

@@ -1,4 +1,4 @@
-"""Random lines of steps, and what the compiled router and Python make of them."""
+"""Random lines of steps, and the results of the compiled router and of Python for them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _pairs(text: bytes, places: tuple[int, ...]) -> Counter[bytes]:
 
 
 def differences(text: bytes, places: tuple[int, ...], watched: int, chance: random.Random) -> str:
-    """How the router and Python differ in a step, which both get in the same blocks; "" if they do not."""
+    """How the router and Python differ in a step that both get in the same blocks; "" if they agree."""
     router, apart, rests, staged, left_out = _routing.Router(places, watched), Apart(places, watched), b"", b"", 0
     lines = text.splitlines(True)
     while lines:

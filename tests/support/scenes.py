@@ -76,7 +76,7 @@ def make_world(
 
 
 def alerts_soon(made: World) -> None:
-    """Add `ALERTS` to its configuration; a demo on a small disk has [alerts] as its last table."""
+    """Add `ALERTS` to the configuration; a demo on a small disk has [alerts] as its last table."""
     text = made.config.read_text(encoding="utf-8")
     made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
 
@@ -86,7 +86,7 @@ NOT_TO_BE_HAD = "sink-deadlock"
 
 
 def manual_acts(incident: Incident, made: World) -> list[Callable[[], object]]:
-    """The acts of its record's fix that no Slotkeeper command performs."""
+    """Return the acts of its record's fix that no Slotkeeper command performs."""
     return [
         partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
         for step in incident.cure

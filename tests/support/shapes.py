@@ -52,7 +52,7 @@ def insert(mirror: Mirror, rows: str) -> None:
 
 
 def statements_of(hint: str) -> list[str]:
-    """The statements that a hint says to run at the sink."""
+    """The statements in a hint that are to be run at the sink."""
     said = hint.partition("run in the sink: ")[2].partition("; then ")[0]
     return [] if said.startswith("no statement") else [one.strip("`") for one in said.split("; ")]
 

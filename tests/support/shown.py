@@ -39,7 +39,7 @@ class Shown:
 
     @property
     def why(self) -> str:
-        """The first reason in it: the job's, a table's, a lane's, a condition's; "" if there is none."""
+        """Return the first reason in it: the job's, a table's, a lane's, a condition's; "" if there is none."""
         report = self.job.get("report") or {}
         given = [self.job.get("reason")]
         given += [one.get("reason") for one in [*(self.job.get("tables") or ()), *(report.get("tables") or ())]]

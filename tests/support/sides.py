@@ -24,7 +24,7 @@ KINDS = ("dws", "mysql", "hologres", "hologres_slot")
 class Side(NamedTuple):
     """The job, a writer of its source table (None deletes a key), the rows of source and target, and the sink.
 
-    `ask` returns the answer of the source to a statement.
+    `ask` returns the source's answer to a statement.
     """
 
     job: JobSpec

@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "errors replay": ("errors", "replay", JOB, "1", "--reason", "why"),
     "verify": ("verify", JOB),
 }
-"""Every command that asks a server, as a user types it for the configuration's job."""
+"""Every command that queries a server, as a user types it for the configuration's job."""
 WAITING = "import slotkeeper.console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
 
 
@@ -62,7 +62,7 @@ class Place:
 
 
 def begun(config: Path, words: tuple[str, ...]) -> subprocess.Popen[str]:
-    """A command with a configuration, whose home is the configuration's folder."""
+    """Return a command with a configuration, whose home is the configuration's folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "slotkeeper.console", *words, "--config", str(config)],
         cwd=ROOT,
@@ -99,7 +99,7 @@ def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str
 
 
 def bare_interrupt() -> float:
-    """Seconds that an interpreter with the same modules takes to end after Ctrl-C, where it only waits."""
+    """Return the seconds that a waiting interpreter with the same modules takes to end after Ctrl-C."""
     words = [sys.executable, "-c", WAITING]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as bare:
         assert bare.stdout is not None and bare.stdout.readline()

@@ -1,8 +1,8 @@
 """A standalone Spark cluster for tests: a master and its workers from the pyspark wheel, on 127.0.0.1, ended by pid.
 
-The workers have a Python with the third-party packages and without the product, so that the code that runs there was
-shipped. An executor is recognized as a process below one that the test started (the job's JVM, or a cluster's worker),
-never by its name alone.
+The workers' Python has the third-party packages but not the product, so the code that runs there was shipped. An
+executor is recognized as a process below one that the test started (the job's JVM, or a cluster's worker), never by its
+name alone.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Surface:
 
 
 def run(warehouse: Warehouse, *statements: str, settings: Sequence[str] = ()) -> None:
-    """Run each statement in a transaction of its own, as the superuser."""
+    """Run each statement in a separate transaction, as the superuser."""
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         for statement in (*settings, *statements):
             cursor.execute(statement)

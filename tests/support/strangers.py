@@ -86,9 +86,7 @@ def serve(folder: Path, stack: ExitStack) -> Served:
 
 
 def break_in(served: Served) -> dict[str, str]:
-    """The attempts that succeeded, by kind: logins without a password or with one to guess, and requests without a
-    login.
-    """
+    """Return the attempts that succeeded, by kind: logins without or with a guessed password, and requests."""
     found: dict[str, str] = {}
     for port in served.postgres:
         for user in ("postgres", "etl"):
@@ -121,7 +119,7 @@ def break_in(served: Served) -> dict[str, str]:
 
 
 def load_all() -> None:
-    """Import what the tries and the servers need, while this process can still reach it: it may be in root's home."""
+    """Import what the attempts and the servers need while this process can still reach it: it may be in root's home."""
     for name in ("ascii", "idna", "latin-1"):
         codecs.lookup(name)
     break_in(Served([1], [1], [1], [], [], [], "", []))  # no server listens at port 1
@@ -181,7 +179,7 @@ def _packet(line: socket.socket) -> bytes:
 
 
 def _said(port: int, method: str, path: str, login: str) -> str:
-    """The answer of a part of the stand-in for a Doris to this request; "" if it refuses."""
+    """Return the answer of a part of the stand-in for Doris to this request; "" if it rejects it."""
     headers = {"Authorization": f"Basic {login}"} if login else {}
     headers |= {"format": "json", "read_json_by_line": "true"}
     asked = urllib.request.Request(f"http://{HOST}:{port}{path}", b"{}" if method == "PUT" else None, headers)

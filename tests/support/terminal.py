@@ -68,11 +68,11 @@ class Screen:
     coloured: int = 0
     """The number of sequences that set a colour."""
     inline: bool = False
-    """Whether the program draws over its own last lines, as `watch` does; a full screen never does."""
+    """Whether the program draws over its own last lines, like `watch`; a full screen never does."""
     ambiguous: int = 1
     """The cells of a character that East Asian fonts draw wide and others narrow (UAX #11, class A)."""
     reports: list[bytes] = field(default_factory=list)
-    """Pending answers to the question for the cursor's position."""
+    """Pending answers to queries for the cursor's position."""
 
     def __post_init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -85,7 +85,7 @@ class Screen:
         self._cells = [[" "] * width for _ in range(height)]
 
     def feed(self, content: bytes) -> None:
-        """Take the bytes; an unfinished sequence waits for its end."""
+        """Process the bytes; an unfinished sequence waits for its end."""
         text = self._rest + self._decoder.decode(content)
         self._rest = ""
         place = 0
@@ -174,7 +174,7 @@ class Screen:
 
 
 def plain(content: bytes) -> str:
-    """The text among the bytes, for programs whose screens do not have to be known."""
+    """Return the text among the bytes, for programs whose screens do not have to be known."""
     return "".join(_texts(content.decode("utf-8", "replace")))
 
 
@@ -199,7 +199,7 @@ def console(config: Path, *args: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some bytes and when they came."""
+    """Received bytes, with the time."""
 
     at: float
     content: bytes
@@ -267,7 +267,7 @@ class Terminal:
         return time.monotonic()
 
     def read(self, seconds: float = 0.05) -> bytes:
-        """The next bytes, waited for at most this long; empty if none came or the end is reached."""
+        """The next bytes, waited for at most this long; empty if there were none or the end is reached."""
         if not self._open or not select.select([self.master], [], [], max(0.0, seconds))[0]:
             return b""
         try:
@@ -305,7 +305,7 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
 
     def first(self, keys: str) -> float:
-        """Type, and read until a visible change; returns the seconds between."""
+        """Type keys, and read until a visible change; return the seconds in between."""
         at = self.send(keys)
         before = len(self.pieces)
         self.until(lambda: any(_seen(piece) for piece in self.pieces[before:]), f"something seen after {keys!r}")
@@ -344,14 +344,14 @@ class Terminal:
         return [one.pid for one in self._family()[1:]]
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Send a signal and wait for the end; the seconds until then."""
+        """Send a signal and wait for the end; return the seconds until then."""
         at = time.monotonic()
         self.process.send_signal(number)
         self.gone()
         return time.monotonic() - at
 
     def gone(self, seconds: float = SOON) -> int:
-        """Wait for its end, reading its remaining output; the exit code."""
+        """Wait for the end, reading the remaining output; return the exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             if time.monotonic() > deadline:
@@ -404,6 +404,6 @@ def _seen(piece: Piece) -> bool:
 
 
 def _own_terminal() -> None:
-    """A session of its own with the terminal as its controlling one: closing it hangs the program up."""
+    """Start a new session with the terminal as its controlling terminal, so that closing it hangs up the program."""
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

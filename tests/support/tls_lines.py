@@ -93,7 +93,7 @@ def tls_front(context: ssl.SSLContext, port: int) -> Iterator[Seen]:
 
 @contextmanager
 def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
-    """A server that speaks TLS only with a context, and asks for a password: 3 as clear text, 5 as an MD5 hash."""
+    """Start a server that has TLS only with a context, and requests a password: 3 in clear text, 5 as an MD5 hash."""
 
     def serve(line: socket.socket, first: bytes) -> None:
         salt = SALT if method == 5 else b""
@@ -108,7 +108,7 @@ def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
 
 
 def md5_answer(user: str, password: str) -> bytes:
-    """A client's answer to a server that asks for an MD5 hash with this salt."""
+    """A client's answer to a server that requests an MD5 hash with this salt."""
     inner = hashlib.md5((password + user).encode()).hexdigest().encode()
     return b"md5" + hashlib.md5(inner + SALT).hexdigest().encode()
 

@@ -24,7 +24,7 @@ EQUAL, NAMED = "equal", "TOPOLOGY CHANGED"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A change of the set, given a limit in seconds; `waits` until everything is consumed, as is documented."""
+    """A change of the set, given a limit in seconds; `waits`: until everything is consumed, as documented."""
 
     act: Callable[[Warehouse, float], object]
     waits: bool = False

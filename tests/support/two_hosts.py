@@ -133,7 +133,7 @@ class Host:
         self.to_store.set(Line.THROUGH)
 
     def close(self) -> None:
-        """End everything that runs here, also what another process starts meanwhile."""
+        """End everything that runs here, including processes that another process starts meanwhile."""
         self.thaw()
         if self.agent is not None:
             self.agent.terminate()
@@ -167,7 +167,7 @@ class TwoHosts:
     a: Host
     b: Host
     written: int = 0
-    """Rows written, each one event."""
+    """The number of written rows; each is one event."""
 
     def write(self, rows: int = 200) -> None:
         """Insert rows, each with a new key."""
@@ -221,7 +221,7 @@ def two_hosts(mirror: Mirror, folder: Path, interval: str = "300ms", take_over_a
 
 
 class _Local:
-    """Replaces `Launch` where a command makes the default one."""
+    """Replaces the `Launch` that a command creates by default."""
 
     parse = Launch.parse
 

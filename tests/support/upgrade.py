@@ -27,7 +27,7 @@ def state_folder(commit: str, path: Path) -> StateFolder:
 
 
 def sink_statements(commit: str) -> list[str]:
-    """DDL and rows of the sink's own tables, as a version of that commit made them."""
+    """DDL and rows of Slotkeeper's tables in the sink, as created by the version of that commit."""
     return (FIXTURES / commit / "sink.sql").read_text().split(";\n")[:-1]
 
 
@@ -37,7 +37,7 @@ def statements_on_demand(commit: str) -> list[str]:
 
 
 def asked(file: Path, statement: str) -> list[tuple[object, ...]]:
-    """The rows of a statement on a SQLite file."""
+    """Return the rows of a statement on a SQLite file."""
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute(statement).fetchall()
 

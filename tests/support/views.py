@@ -122,7 +122,7 @@ class Layers:
         return PostgresViews(self.session(), self.job, mutant=mutant)
 
     def built(self, mutant: Mutant | None = None) -> tuple[PostgresViews, int]:
-        """All views, built, and their epoch."""
+        """Build all views; return them and their epoch."""
         views = self.maintained(mutant)
         epoch = views.enter()
         for view in views.views:
@@ -219,7 +219,7 @@ def transaction(draw: random.Random) -> list[str]:
 
 
 def beside_writers(layers: Layers, seed: int, rounds: int, writers: int = 4) -> tuple[int, list[dict[str, int]]]:
-    """Run rounds beside writers; return the changes applied, and what was wrong in the snapshot of each round."""
+    """Run rounds while writers work; return the changes applied, and what was wrong in the snapshot of each round."""
     views, epoch = layers.built()
     stop, found = threading.Event(), list[dict[str, int]]()
 

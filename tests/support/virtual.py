@@ -88,7 +88,7 @@ class World:
             self._work.append(work)
 
     def step(self) -> bool:
-        """Do a piece of the waiting work; returns whether there was one."""
+        """Execute one waiting work item; returns whether there was one."""
         with self._lock:
             if not self._work:
                 return False
@@ -114,7 +114,7 @@ class World:
                     self._go_on(next(self._scene))
             except StopIteration:
                 self._scene, mirror.wanted = None, WantedState.STOP
-            except BaseException as error:  # the driver must not take it for one of its own
+            except BaseException as error:  # the driver must not treat it as one of its own
                 self._broken, self._scene, mirror.wanted = self._broken or error, None, WantedState.STOP
                 if self.now > self._limit + 600:
                     raise
@@ -138,7 +138,7 @@ class World:
     def fails(
         self, mirror: Mirror, scene: Scene, probe: Probe = nothing, driver_probe: Probe = nothing
     ) -> BaseException | None:
-        """The same; returns the job's error, None if it was stopped."""
+        """Do the same; return the job's error, None if it was stopped."""
         mirror.clock, mirror.waits = self, self.advance
         self._mirror, self._scene, self._awaits, self._broken = mirror, scene, lambda: True, None
         self.now, self._limit, self._killed = 1_000.0, LIMIT, None
@@ -169,7 +169,7 @@ class Inbox(queue.SimpleQueue[Any]):
 
 
 class Pool:
-    """An executor whose work is done by the world."""
+    """An executor whose work the world runs."""
 
     def __init__(self, world: World, *_: object) -> None:
         self._world, self._closed = world, False

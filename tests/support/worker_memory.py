@@ -1,4 +1,4 @@
-"""The memory of Spark's Pythons during a block: proportional shares, so that shared pages count once."""
+"""The memory of Spark's Python processes during a block: proportional shares, so that shared pages count once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ class WorkerMemory:
     """The most memory (PSS) that one Python below this process had during the blocks, in MiB."""
 
     def __init__(self, every: float = 1.0) -> None:
-        """`every` is the number of seconds between two samples, each of which takes a moment of a core: it adds up all
-        pages.
-        """
+        """`every` is the number of seconds between two samples; each sample adds up all pages, which uses CPU time."""
         self.most = 0.0
         self._every = every
 

@@ -347,7 +347,7 @@ def flowing(shown: str) -> str:
 
 
 def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:
-    """The screen that is shown now, which has this type: ask again after every key."""
+    """Return the current screen, which has this type; call it again after every key."""
     assert isinstance(app.screen, kind), app.screen
     return app.screen
 
@@ -355,8 +355,7 @@ def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:
 def driven(
     make: Callable[[Path], Any] = console, size: tuple[int, int] = SMALL
 ) -> Callable[[Driven], Callable[..., None]]:
-    """A test inside a running console: its arguments are the result of `make` for an empty folder, the pilot, and
-    fixtures."""
+    """A test inside a running console; its arguments are the result of `make`, the pilot, and fixtures."""
 
     def wrapped(test: Driven) -> Callable[..., None]:
         wanted = list(inspect.signature(test).parameters.values())

@@ -1,4 +1,4 @@
-"""The console as a process on a terminal of its own."""
+"""The console as a process on a pseudo-terminal."""
 
 from __future__ import annotations
 

@@ -299,7 +299,9 @@ def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path
         await press(pilot, "a", "r")
         assert "r: one job at a time; press u to unmark" in screen(made.app)
         await press(pilot, "s", "y")
-        assert isinstance(made.app.screen, JobConfirm) and not runs.orders, "y is not enough for several"
+        assert isinstance(made.app.screen, JobConfirm) and not runs.orders, (
+            "`y` does not confirm an action on several jobs"
+        )
         await press(pilot, "backspace", "2", "enter", "enter")
         assert "still required: number" in screen(made.app) and not runs.orders
         await press(pilot, "shift+tab", "backspace", "3", "enter", "enter")
@@ -342,7 +344,7 @@ def test_the_command_can_be_copied_as_a_person_would_type_it(tmp_path: Path, mon
     async def do(pilot: Pilot[int]) -> None:
         retained(made.app, "orders_rt")
         await press(pilot, "a", "s", "c")
-        assert copied == ["slotkeeper jobs stop orders_rt"], "where the default configuration is meant"
+        assert copied == ["slotkeeper jobs stop orders_rt"], "if the default configuration is used"
         made.app.services.config = str(tmp_path / "c.toml")
         await press(pilot, "c")
         assert copied[1] == f"slotkeeper --config={tmp_path / 'c.toml'} jobs stop orders_rt"

@@ -33,7 +33,7 @@ REASON = "INC-2304 restored"
 def made_with(
     folder: Path, plan: Callable[[Order], Answer | None], job: str | None = "orders_rt", name: str = SLOT
 ) -> tuple[Filled, Planted]:
-    """A console over one slot of a stopped job, with planted answers to its dry runs."""
+    """Return a console over one slot of a stopped job, with planted answers to its dry runs."""
     made = console(folder, ascii_only=True)
     made.polled["dws1", "ods.orders"] = polled("ods.orders", slot(name, 23.2, 12_403_118, job))
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
@@ -244,7 +244,7 @@ async def test_letters_act_on_the_plan_and_are_text_in_the_fields_that_come_afte
     await press(pilot, "v", "enter", "v", "n", "y", "q", "3")
     assert value(made.app, "name") == "vnyq3" and len(runs.orders) == 1
     await press(pilot, "escape")
-    assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1, "back at the same plan"
+    assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1, "the same plan is shown again"
     await press(pilot, "enter")
     assert value(made.app, "name") == "", "each confirmation is typed again"
     await typed(pilot, "vnyq3")
@@ -264,7 +264,7 @@ async def test_tab_goes_from_the_plan_through_the_fields_to_the_button_that_they
         where.append(made.app.screen.focused.id if made.app.screen.focused else None)
         await press(pilot, "tab")
     expected = ["act-reason", "act-name", "act-rows", "act-apply", "act-cancel", "act-sheet", "act-reason"]
-    assert where == expected, "the first empty one, then down, then the button that they are typed for"
+    assert where == expected, "first the empty field, then down, then the button"
     await press(pilot, "shift+tab", "shift+tab", "shift+tab", "enter")
     assert isinstance(made.app.screen, SlotPlan) and not runs.done, "the button leads back to the plan"
     await press(pilot, "escape")
@@ -299,7 +299,7 @@ async def test_the_key_that_the_result_names_plans_the_way_back(made: Filled, ru
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")
     await press(pilot, "u")
-    assert isinstance(made.app.screen, SlotProgress), "nothing is done yet that could be undone"
+    assert isinstance(made.app.screen, SlotProgress), "nothing to undo yet"
     done: dict[str, Any] = {
         "reset": "B7",
         "outcome": "done",
@@ -321,7 +321,7 @@ async def test_the_key_that_the_result_names_plans_the_way_back(made: Filled, ru
     runs.end(list(runs.actions)[-1], 0, {**done, "reset": None, "outcome": "done", "sentence": "undone"})
     await until(pilot, made.app, "done: undone")
     await press(pilot, "escape")
-    assert on_screen(made.app, SlotsScreen), "the result of the reset is no longer true"
+    assert on_screen(made.app, SlotsScreen), "the result of the reset is no longer valid"
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
@@ -473,7 +473,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
             pilot, made.app, "FAIL     job not running: job orders_rt is RUNNING", "not possible now: job not running"
         )
         await press(pilot, "enter")
-        assert isinstance(made.app.screen, SlotPlan) and not runs.done, "what fails is not confirmed"
+        assert isinstance(made.app.screen, SlotPlan) and not runs.done, "a failed check cannot be confirmed"
         await press(pilot, "s")
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "y")
@@ -668,7 +668,7 @@ def test_the_copied_command_has_placeholders_for_what_is_not_typed(
         assert copied[0] == (
             "slotkeeper slots reset --execute --plan=7f3a9c0d1e2f --reason=REASON --confirm=NAME --rows=N"
             f" ods.orders {SLOT}"
-        ), "without --config where the default one is meant"
+        ), "without --config if the default file is used"
 
     drive(made, do)
 

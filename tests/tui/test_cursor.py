@@ -19,7 +19,7 @@ KEYS = [f"k{number}" for number in range(30)]
 
 
 class Walk:
-    """Random events on a table; `quarantined` is the key of the row on which the user put the cursor."""
+    """Random events on a table; `quarantined` is the key of the row on which the user placed the cursor."""
 
     def __init__(self, made: Filled, pilot: Pilot[int], shown: Things, chance: random.Random) -> None:
         self.made, self.pilot, self.shown, self.chance = made, pilot, shown, chance
@@ -57,7 +57,7 @@ class Walk:
             self.quarantined = None
 
     async def act(self) -> None:
-        """Check that Enter acts on the row under the cursor, and `a` on the marked rows, or else on that row."""
+        """Check that Enter acts on the row under the cursor, and `a` on the marked rows, otherwise on that row."""
         seen, marked, before = self.seen(), self.shown.marked, len(self.shown.opened_keys)
         await self.pilot.press("a", "enter")
         await self.pilot.pause()

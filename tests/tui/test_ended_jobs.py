@@ -45,8 +45,9 @@ _ALLOWED = re.compile(
     r"(?:wanted|desired):? +running|last known[^|]*|no job reads|mean [\d.k]+ events/s"
     r"|blocked until read: .*|no session of a job waits for a lock"
 )
-"""Where they are allowed: the desired state, values marked as last known, means over a recorded time, and the actions
-of others."""
+"""Contexts in which they are allowed: the desired state, values marked as last known, means over a recorded time,
+actions of others.
+"""
 
 
 def _elsewhere() -> Identity:
@@ -174,5 +175,5 @@ def test_values_of_a_job_without_a_process_are_marked_as_the_last_known(ended: P
     status = json.loads(_said(ended, "status", "--json"))
     for one in (shown, *(one for one in (*listed, *status["jobs"]) if one["job"] == JOB)):
         assert one["last_known"] is True and one["reported_at"] is not None
-    assert shown["report"]["lanes"][0]["state"] == "running", "what was last known is kept"
+    assert shown["report"]["lanes"][0]["state"] == "running", "the last known values are kept"
     assert _present(json.dumps(status["faults"])) == []

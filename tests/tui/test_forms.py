@@ -1,4 +1,4 @@
-"""Every form: the first empty field has the focus, Tab moves on to the action, Esc closes the form and says so."""
+"""Every form: the first empty field has the focus, Tab moves to the action, Esc closes the form and reports this."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_first_empty_field_has_the_keys_and_tab_leads_through_the_fields_to_
         await press(pilot, "shift+tab", "shift+tab")
         assert focus(made) == "act-apply"
         await press(pilot, "enter")
-        assert not runs.done, "what is to be typed is missing"
+        assert not runs.done, "the text to type is missing"
 
     drive(made, do)
 

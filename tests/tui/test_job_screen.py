@@ -37,7 +37,7 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
         shown = await at_its_job(made, pilot)
         first = next(line for line in shown.splitlines() if "dn_2 " in line and "idle" in line)
         assert "1 m 0 s    500 " in first and (size == SMALL or "\u2585" * 8 in first)
-        assert first.rstrip(" \u2502").endswith("  2400")  # an ETA that there is none of is blank
+        assert first.rstrip(" \u2502").endswith("  2400")  # a missing ETA is blank
         assert "busy with: source 16 % / sink 81 % / registration 3 %   bottleneck: sink" in shown
         assert "RUNNING since 11-21 02:31:07 (11m00s)" in shown
         assert "next risk: slot orders_slot: unless confirmed" in shown

@@ -38,7 +38,7 @@ async def test_the_overview_is_first_and_names_the_worst_job_with_no_key(made: F
     assert shown.count("SLOT LOST: the registered point of dn_1 is gone") == 1, "the panel does not repeat the verdict"
     assert "Action   reset slot [3 a] plans a new snapshot" in shown
     row = next(line for line in shown.splitlines() if " invoice_rt " in line and "RUNNING" in line)
-    assert "\u25cf?\u25b2" in row, "its third DN retries, of its second the newest point is unknown"
+    assert "\u25cf?\u25b2" in row, "its third DN retries; the newest point of its second DN is unknown"
 
 
 @pytest.mark.parametrize("opens", [lambda _: JobScreen("orders_rt", "2"), HelpScreen], ids=["job", "help"])
@@ -102,7 +102,7 @@ async def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(m
     assert "02:28:01 stopped" in shown and shown.count("point of dn_1 is gone") == 1, "the error is the verdict's"
     assert made.feed.job == "stock_rt"
     await press(pilot, "escape", "j", "enter", "r")
-    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # troubled, unknown, fine
+    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # with a fault, unknown, fine
     assert "retrying 2, next in 4 s" in screen(made.app)
     await press(pilot, "backspace")
     assert cursor(made.app) == "invoice_rt"

@@ -1,4 +1,4 @@
-"""The locks screen: who waits, who blocks, the action; unknown is not shown as calm; leaving ends the sessions."""
+"""The locks screen: who waits, who blocks, the action; unknown is not shown as calm; leaving closes the sessions."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_it_ends_on_the_screen_with_the_next_answer_and_enter_opens_the_jo
     on_screen(made.app, LocksScreen).tick()
     await until(pilot, made.app, "no session of a job waits for a lock: sink mart")
     await press(pilot, "escape")
-    assert planted.rested == 1, "its sessions are ended with the screen"
+    assert planted.rested == 1, "its sessions end with the screen"
 
 
 @driven(locked)
@@ -241,7 +241,7 @@ async def test_the_cursor_stays_on_its_blocker_when_the_sessions_that_wait_for_i
     shown.renewed()
     await until_asked(pilot, lambda: shown.asked_at is None)
     await pilot.pause()
-    assert shown.table.cursor_key is None, "an action on the blocker that has ended hits no other"
+    assert shown.table.cursor_key is None, "an action on a blocker that has ended affects no other session"
 
 
 DDL = SourceWait(

@@ -186,7 +186,7 @@ async def test_A_lists_what_is_over_and_filter_and_order_work(
     await until(pilot, made.app, "superseded", " 4713 ")
     assert quarantines.asked[-1].states == ()  # type: ignore[attr-defined]
     await press(pilot, "Z")
-    assert len(found.table.keys()) == 4, "only what is held is in trouble"
+    assert len(found.table.keys()) == 4, "only held rows count as a fault"
     await press(pilot, "Z", "G")
     text = screen(made.app)
     assert "has no effect: the entry is superseded" in text and "superseded 11-21 02:31:07 UTC by 88512329/2" in text
@@ -295,7 +295,7 @@ def test_a_sink_that_does_not_answer_is_one_line_and_holds_nothing_up(tmp_path: 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "4")
         text = await until(pilot, made.app, "rows in quarantine: unknown")
-        assert "fatal" in text and "stock_rt" in text, "the errors are there all the same"
+        assert "fatal" in text and "stock_rt" in text, "the errors are still shown"
         shown(made.app, ErrorsScreen).table.move_to(KEY)
         await pilot.pause()
         assert "connection refused" in flowing(screen(made.app))

@@ -79,11 +79,11 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         shown = await stores.read(pilot)
         assert stores.asked[0] == ["second"], "no store is queried for a job that was started here"
         assert " 2 of 2 jobs " in shown
-        assert size == SMALL or "all targets current" in shown, "it has no target to be trusted"
+        assert size == SMALL or "all targets current" in shown, "it has no target"
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "RUNNING" in line]
         assert size == SMALL or "dn_1" in row
         assert "?" not in row
-        assert "a query" in " ".join(row), "which of the jobs it is that runs elsewhere"
+        assert "a query" in " ".join(row), "the job that runs elsewhere"
         await press(pilot, "2", "j")
         whole_is_there(screen(made.app))
         await press(pilot, "enter")
@@ -96,7 +96,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         made.clock.at += timedelta(minutes=2)
         stores.silent = True
         shown = await stores.read(pilot)
-        assert "batch 128, 2m33s ago" in shown, "its age grows while no store answers"
+        assert "batch 128, 2m33s ago" in shown, "its age increases while no store answers"
         assert "its store has not answered for 2m30s" in flowing(shown), shown
         assert shown.count("DataFrame query orders to lake") == 1 and "batch 128, 3s ago" not in shown, shown
 
@@ -160,7 +160,7 @@ def test_a_query_that_does_not_live_and_one_whose_rows_are_gone(tmp_path: Path) 
         assert "second - STOPPED" in flowing(shown)
         assert "start it in its Spark program" in shown and "stop and start it" not in shown
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "STOPPED" in line]
-        assert row.count("-") > 2 and "59" not in row, "what it is behind by now: a dash besides two signs"
+        assert row.count("-") > 2 and "59" not in row, "its current lag: a dash besides two signs"
         stores.answer = None
         shown = await stores.read(pilot)
         assert "never started" in shown and "DataFrame query" not in shown, shown

@@ -1,4 +1,4 @@
-"""A reset from start to end: disabled choices say why, the result offers the start, and a copy needs a consent."""
+"""A reset from start to end: disabled choices show a reason, the result offers the start, a copy needs consent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_result_of_a_snapshot_offers_the_copy_and_its_key_starts_it(tmp_path
         await typed(pilot, SLOT)
         await press(pilot, "enter", "enter")
         await press(pilot, "g")
-        assert len(runs.done) == 1, "nothing is done yet that could be started"
+        assert len(runs.done) == 1, "nothing to start yet"
         runs.end(list(runs.actions)[-1], 0, DONE)
         await until(pilot, made.app, "Next     g  start the job now")
         await press(pilot, "g")

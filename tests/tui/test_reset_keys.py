@@ -204,7 +204,7 @@ async def test_a_click_on_back_drops_what_waits_for_the_plan_as_esc_does(
     await pilot.click("#keys", offset=(row.index("Esc") + 1, 0))
     await until_asked(pilot, lambda: not isinstance(made.app.screen, SlotPlan))
     await press(pilot, "j")
-    assert not made.app._keys and not runs.done, "what was typed for the plan acts on no other screen"
+    assert not made.app._keys and not runs.done, "keys typed for the plan have no effect on another screen"
     assert len(made.app.screen_stack) == 1
 
 
@@ -221,7 +221,7 @@ async def test_a_value_that_is_left_before_it_was_taken_plans_nothing(
 
 
 def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> None:
-    """Keys arrive in pieces of any size, at any time."""
+    """Keys arrive in pieces of any size, at any time; the result is the same."""
     print(f"seed {seed}")
     draw = Random(seed)
     left_again = ["a", "r", "p", *"xy", "escape", "escape"]

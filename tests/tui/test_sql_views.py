@@ -1,4 +1,4 @@
-"""The screen of SQL views: which view is not right, since when, why, and what to do; building one again asks first."""
+"""The screen of SQL views: which view has a fault, since when, why, and what to do; a rebuild needs a confirmation."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_the_mouse_is_on_until_m_and_off_at_the_end(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     terminal.read_until(on)
     terminal.read_until(b"Shift+drag selects text")
-    assert b"\x1b[?1003h" not in terminal.seen, "each move of the mouse would be traffic"
+    assert b"\x1b[?1003h" not in terminal.seen, "each movement of the mouse would cause traffic"
     terminal.press(b"m", off)
     terminal.read_until(b"mouse off")
     terminal.press(b"m", on)
@@ -180,7 +180,7 @@ def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) 
     since = len(terminal.seen)
     terminal.press(click(16, 2), b"WANTED")
     terminal.read_until(b"Jobs", since)
-    assert b"Shift+drag" not in terminal.seen[since:], "said until the mouse was used"
+    assert b"Shift+drag" not in terminal.seen[since:], "shown until the mouse is used"
     terminal.press(click(3, 24), b"Help")
     terminal.press(b"\x1b[27u", b"WANTED")
     terminal.press(b"q", ALTERNATE_OFF)

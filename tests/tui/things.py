@@ -64,7 +64,7 @@ def thing(key: str, lag: float | None, level: Level = Level.FINE) -> Row:
 
 
 async def things(made: Filled, pilot: Pilot[int]) -> Things:
-    """A screen of things that is shown, some time after the last key."""
+    """A visible screen of test objects, some time after the last key."""
     shown = Things()
     made.app.push_screen(shown)
     await pilot.pause()

@@ -1,4 +1,4 @@
-"""What once broke a parser of others' bytes, and random changes of valid inputs, raise the project's named errors only.
+"""Inputs that once broke a parser of external bytes, and random changes of valid inputs, raise only named errors.
 
 `make fuzz` searches for more, by coverage.
 """

@@ -124,9 +124,9 @@ def test_a_loss_differs_from_an_idle_shard_whose_last_record_expired() -> None:
     begins_at_50 = Oldest(50, 1500, 1500, expired=1000)
     none_left = Oldest(0, empty=True, expired=1000)
     for oldest in (begins_at_50, none_left):
-        assert oldest > HoloPosition(10, 900, 900), "it has not seen the shard since"
-        assert not oldest > HoloPosition(10, 900, 1200), "it was there, and nothing came"
-        assert oldest > HoloPosition(10, 1100, 1200), "its own record is gone, and was not old enough"
+        assert oldest > HoloPosition(10, 900, 900), "it has not read the shard since"
+        assert not oldest > HoloPosition(10, 900, 1200), "it still existed, and no record followed"
+        assert oldest > HoloPosition(10, 1100, 1200), "its own record is missing, but was not old enough"
         assert HoloPosition(10, 900, 900) < oldest and not HoloPosition(10, 900, 1200) < oldest
-    assert not begins_at_50 > HoloPosition(49, 0, 0), "what it reads next is there"
-    assert not begins_at_50 > HoloPosition(60, 900, 900), "records before its own are there"
+    assert not begins_at_50 > HoloPosition(49, 0, 0), "the records that it reads next still exist"
+    assert not begins_at_50 > HoloPosition(60, 900, 900), "the records before its own still exist"

@@ -35,7 +35,9 @@ def test_it_runs_as_no_root_and_in_group_0_to_which_its_one_volume_belongs() -> 
     users = re.findall(r"^USER (\S+)$", FINAL, re.MULTILINE)
     assert users == ["10001:0"]
     assert re.findall(r"^VOLUME (\S+)$", FINAL, re.MULTILINE) == ["/state"]
-    assert "install -d -m 1770 -o 0 -g 0 /state" in FINAL, "sticky, or the folders of one uid are open to the next"
+    assert "install -d -m 1770 -o 0 -g 0 /state" in FINAL, (
+        "without the sticky bit, another uid could replace the folders"
+    )
 
 
 def test_nothing_is_written_but_to_the_volume_and_the_temporary_folder() -> None:
@@ -81,7 +83,7 @@ def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
 
 def test_no_state_and_no_secret_of_a_checkout_reaches_the_image() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if not line.startswith("#")]
-    assert lines[0] == "*", "everything is left out that is not named"
+    assert lines[0] == "*", "everything that is not named is excluded"
     kept = {line[1:].split("/")[0] for line in lines if line.startswith("!")}
     assert kept == {"LICENSE", "NOTICE", "README.md", "config.example.toml", "constraints.txt", "pyproject.toml",
                     "console", "core", "demo", "docker", "docs", "slotkeeper"}  # fmt: skip

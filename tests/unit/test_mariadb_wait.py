@@ -19,7 +19,7 @@ def test_the_cpu_time_of_an_idle_server_does_not_count_as_progress(monkeypatch: 
 
     def idle(pid: int) -> float:
         looks = next(used)
-        assert looks < 45, "it is waited for as long as it uses any CPU time"
+        assert looks < 45, "the wait continues as long as it uses CPU time"
         return looks / 10
 
     monkeypatch.setattr(mariadb, "Progress", lambda now: elapsed.Progress(now, limit=0.5))

@@ -21,7 +21,7 @@ def test_a_picture_is_static_and_a_film_shows_each_screen_in_its_time() -> None:
     still = pictures.svg([(FIRST, 1.0)], SIZE, "a <title>")
     assert "@keyframes" not in still and "a &lt;title&gt;" in still
     film = pictures.svg([(FIRST, 1.0), (SECOND, 3.0)], SIZE, "two screens")
-    assert film.count("<g id=") == 3, "the row that both have is in it once"
+    assert film.count("<g id=") == 3, "the row that both contain appears once"
     assert film.count("@keyframes") == 2 and "25.00%{visibility:visible}" in film
     assert "prefers-reduced-motion" in film
 

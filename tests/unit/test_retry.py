@@ -46,7 +46,7 @@ def series(failures: list[Failure], rules: RetryRules = RULES, rand: float = 0.0
 
 
 def waits(failures: list[Failure], rules: RetryRules = RULES, rand: float = 0.0) -> list[float]:
-    """The seconds of those decisions that wait."""
+    """The seconds of the decisions to wait."""
     return [d.seconds for d in series(failures, rules, rand) if isinstance(d, RetryAfter)]
 
 

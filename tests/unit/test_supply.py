@@ -65,4 +65,4 @@ def test_what_is_installed_for_users_is_pinned_at_a_version_that_contributing_do
     assert sbom.closure(sbom.EXTRAS).keys() <= PINNED.keys()
     old = dict(re.findall(r"^\| `([a-z0-9-]+)` (\S+) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE))
     assert old
-    assert {name: PINNED.get(name) for name in old} == old, "renewed: see whether it has had a release since"
+    assert {name: PINNED.get(name) for name in old} == old, "check whether it has had a release since the last renewal"

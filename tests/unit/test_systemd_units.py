@@ -46,7 +46,7 @@ MOST_EXPOSED = 40
 
 
 def lines(unit: Path) -> dict[str, str]:
-    """The settings of a unit by name; none of these units has one twice."""
+    """The settings of a unit by name; no setting occurs twice in a unit."""
     text = [line for line in unit.read_text("utf-8").splitlines() if "=" in line and not line.startswith("#")]
     found = dict(line.split("=", 1) for line in text)
     assert len(found) == len(text)

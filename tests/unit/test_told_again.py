@@ -122,7 +122,7 @@ def test_who_waits_for_a_lock_is_in_the_report_as_it_was_measured_and_gone_with_
     told.narrator.lock_waits((wait,), "")
     assert reported().lock_waits == (wait,)
     told.narrator.lanes({}, LaneState.RUNNING, 1, 0)
-    assert told.after(40.0).lock_waits == (wait,), "what the loop tells meanwhile does not end it"
+    assert told.after(40.0).lock_waits == (wait,), "reports of the loop in the meantime do not end it"
     told.narrator.lock_waits((), "sink mart: permission denied")
     assert (reported().lock_waits, reported().locks_untold) == ((), "sink mart: permission denied")
 

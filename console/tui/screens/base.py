@@ -1,7 +1,7 @@
 """The base of all screens: identity and tabs at the top, crumb and keys at the bottom, and the layout in between.
 
 No content is lost at any size. On a small terminal, the table scrolls before the panel disappears, because the panel
-shows problems and actions. A screen draws the app's state when the app calls it. It has no timer of its own, so a
+shows problems and actions. A screen draws the app's state when the app calls it. It has no timer, so a
 hidden screen uses no CPU time.
 """
 

@@ -1,7 +1,7 @@
 """Search for inputs at which a parser of `targets` raises an unnamed error or hangs.
 
 `python -m tests.support.fuzz [--seconds 30] [--seed N] [TARGET ...]` searches for them. With
-atheris installed, the search follows the coverage, each target in a process of its own; without it, it mutates the
+atheris installed, the search follows the coverage, each target in a separate process; without it, it mutates the
 examples at random. What it finds is written to `tests/fixtures/fuzz/TARGET`, whose cases a fast test repeats.
 """
 

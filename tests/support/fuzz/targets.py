@@ -1,4 +1,4 @@
-"""Everything that parses what others send, as functions of bytes that raise only the project's named errors."""
+"""Everything that parses external input, as functions of bytes that raise only the project's named errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COLUMNS = [Column("id", "bigint"), Column("t", "text"), Column("n", "numeric(9,2
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser: `run` raises an error for an input that it must not accept in this way; `examples` are valid."""
+    """A parser: `run` raises an error for an input that it must not accept like this; `examples` are valid."""
 
     run: Callable[[bytes], None]
     examples: tuple[bytes, ...]
@@ -164,7 +164,7 @@ def _import(data: bytes) -> None:
 
 
 def _state(data: bytes) -> None:
-    """A file of the state folder or a backup, of each kind; documented errors say that it is damaged."""
+    """A file of the state folder or a backup, of each kind; documented errors report the damage."""
     text = _text(data)
     link_of("audit.jsonl", 1, data)
     consent.Consent.parse(text)

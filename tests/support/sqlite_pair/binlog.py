@@ -49,7 +49,7 @@ def quoted(name: str) -> str:
 
 
 def now_us() -> int:
-    """The clock of this host in microseconds, which is also the server's."""
+    """The time in microseconds: host and server share one clock."""
     return time.time_ns() // 1_000
 
 

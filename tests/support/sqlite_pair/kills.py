@@ -1,6 +1,6 @@
 """Workers that are killed at random points, for a job of the local runner: they end there, or keep running unnoticed.
 
-One that is killed raises past everything that catches errors; its outcome is lost. A worker that keeps running has lost
+A killed worker raises an exception that nothing catches; its outcome is lost. A worker that keeps running has lost
 its outcome, too: its driver assigns its lane to another worker, or is itself restarted, while the worker waits at its
 point. It continues when a later one is killed, with its pending write.
 

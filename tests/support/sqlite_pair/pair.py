@@ -1,6 +1,6 @@
 """A job from one SQLite file into another, with PostgreSQL as its store, run by the local runner.
 
-`supervised` runs one under a real supervisor, with the product's driver as a process of its own.
+`supervised` runs one under a real supervisor, with the product's driver as a separate process.
 """
 
 from __future__ import annotations

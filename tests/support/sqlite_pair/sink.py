@@ -236,7 +236,7 @@ class SqliteTarget:
         raise Defect("this kind of source logs no change of columns")
 
     def alterable(self, shape: Reshape) -> None:
-        """Yes: the target has no other writer."""
+        """Return true, because the target has no other writer."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         return ()  # a row is stored by its columns' names, with any names

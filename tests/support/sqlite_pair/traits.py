@@ -7,7 +7,7 @@ from dataclasses import replace
 from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 
 FILE = "file"
-"""The name of the keys that say where a file is."""
+"""The names of the keys that contain a file's path."""
 TRAITS = SourceTraits(
     keeps_positions=False,
     slot_unasked=True,

@@ -35,7 +35,7 @@ PURGE_EVERY = 15.0
 class Table:
     """A source table. Its row with key 0 is the beacon's: `mark` there is the newest beacon.
 
-    `calm`: the run neither resets nor alters it, so that the ledger holds for it between two looks.
+    `calm`: the run neither resets nor alters it, so the ledger is valid for it between two checks.
     """
 
     name: str
@@ -235,7 +235,7 @@ class Bulker(Booked):
 
 
 class Purger(Loop):
-    """Purges the records that every slot has passed, as DWS does by itself; `held` suspends it."""
+    """Purges the records that every slot has passed, as DWS does automatically; `held` suspends it."""
 
     def __init__(self, product: Product) -> None:
         super().__init__(product.connect, "purger", lambda: 0.0)
@@ -314,8 +314,7 @@ class Load:
             one.stop()
 
     def beacon(self) -> int:
-        """A change of each table, committed in one transaction; when its number arrives, all earlier changes have
-        arrived."""
+        """Change each table in one committed transaction; when its number arrives, all earlier changes have arrived."""
         self.beacons += 1
         number = self.beacons
         done = threading.Event()

@@ -106,7 +106,7 @@ class Rig:
         """Error names of the current disturbance."""
         self.ensured = self.cured = 0
         self.paired: Counter[str] = Counter()
-        """The number of acts that were done two at a time."""
+        """The number of acts that ran in pairs."""
 
     def _job(self) -> Mirrored:
         product, folder = self.product, self.product.demo.folder
@@ -144,7 +144,7 @@ class Rig:
     # -- telling
 
     def say(self, text: str) -> None:
-        """One line with its time, into the log and onto standard output."""
+        """Write one line with its time into the log and onto standard output."""
         line = f"{datetime.now(timezone.utc):%H:%M:%S} {time.monotonic() - self.began:7.1f} s  {text}"
         print(line, flush=True)
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class Rig:
             file.write(f"{line}\n")
 
     def story(self) -> str:
-        """Diagnostics of the job, for a run that has failed."""
+        """Return diagnostics of the job, for a run that has failed."""
         view = self.job.view()
         tables = [(one.source_table, one.state, one.trouble, one.reason) for one in self.tables()]
         lanes = [(one.name, one.activity, one.error) for one in (view.report.lanes if view.report else ()) if one.error]
@@ -218,7 +218,7 @@ class Rig:
         threading.Event().wait(seconds)
 
     def arrived(self, number: int) -> bool:
-        """Whether a beacon is at the sink, in all tables."""
+        """Whether a beacon has arrived at the sink in all tables."""
         marks = [f"(SELECT mark FROM {one.target} WHERE {one.beacon})" for one in TABLES]
         key = " AND ".join(f"{column} = {value}" for column, value in zip(ORDERS_KEY, BEACON, strict=True))
         marks.append(f"(SELECT note::bigint FROM {TARGETS[ORDERS]} WHERE {key})")
@@ -285,7 +285,7 @@ class Rig:
     # -- comparing
 
     def look(self) -> None:
-        """With quiet writers: equal tables, equal sums, equal counts, and `verify`; then the writers' next turn."""
+        """With quiet writers, check equal tables, sums, counts and `verify`; then start the writers' next turn."""
         self.load.quiet()
         self.settle(person=False)
         self.tally.looks += 1
@@ -375,7 +375,7 @@ class Rig:
         return {str(name): int(changes) for name, changes in self.product.at_sink(statement, (JOB,))}
 
     def uncounted(self, *names: str) -> None:
-        """The ledger does not hold for these tables before the next look: they are copied, or read again."""
+        """The ledger is not valid for these tables before the next check: they are copied, or read again."""
         for name in names:
             self.base.pop(name, None)
 

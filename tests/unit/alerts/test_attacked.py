@@ -142,7 +142,7 @@ def test_an_acknowledgement_that_could_not_be_ended_with_its_fault_swallows_no_l
         judged.tick(fault)
     assert sum(one.startswith("alert fired: lag") for one in judged.said) == 1
     judged.tick()
-    assert acks.read() == {}, "it is ended as soon as that can be written"
+    assert acks.read() == {}, "it ends as soon as this can be written"
 
 
 def test_an_acknowledgement_that_came_after_the_end_is_not_taken_for_an_earlier_one() -> None:
@@ -167,7 +167,7 @@ def test_what_could_not_be_remembered_is_remembered_as_soon_as_the_disk_takes_it
 
 
 def test_a_quarantine_that_is_nearly_full_is_critical_also_to_who_has_read_no_configuration(store: Store) -> None:
-    """A supervisor reports the same as `status`: it knows the limit from its driver's report."""
+    """A supervisor reports the same as `status`: its driver's report contains the limit."""
     store.register_job("orders", "c.toml")
     store.begin_run("orders", "r1", "{}")
     store.put_report(JobReport("orders", "r1", "RUNNING", quarantined=99, quarantine_limit=100))

@@ -1,4 +1,4 @@
-"""The board of docs/grafana asks for metrics and labels that the real output has, and for nothing else."""
+"""The board of docs/grafana uses only metrics and labels that the real output has."""
 
 from __future__ import annotations
 

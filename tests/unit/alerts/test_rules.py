@@ -44,7 +44,7 @@ def test_a_worsening_fault_is_reported_at_once_and_an_improving_one_is_not() -> 
     told.at(0, a_fault())
     assert told.at(5, a_fault(severity=CRITICAL)) == ["fired"]
     assert told.at(10, a_fault()) == []
-    assert told.at(15, a_fault(severity=CRITICAL)) == [], "it has been told so within the gap"
+    assert told.at(15, a_fault(severity=CRITICAL)) == [], "it has been reported within the interval"
     assert told.at(905, a_fault()) == ["again"]
 
 
@@ -63,7 +63,7 @@ def test_a_fault_that_returns_within_the_gap_is_reported_when_the_gap_has_passed
     told.at(0, a_fault())
     assert told.at(10) == ["cleared"]
     assert told.at(20, a_fault()) == [] and len(list(standing(told.firing))) == 1
-    assert told.at(30) == [], "its return was not told, so neither is its end"
+    assert told.at(30) == [], "its return was not reported, so its end is not reported either"
     assert told.at(40, a_fault()) == []
     assert told.at(900, a_fault()) == ["fired"]
     assert told.at(905) == ["cleared"]

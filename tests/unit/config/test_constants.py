@@ -1,4 +1,4 @@
-"""Channels with a constant: what is read, and what two of them may share."""
+"""Channels with a constant: what is read, and what two of them can share."""
 
 from __future__ import annotations
 

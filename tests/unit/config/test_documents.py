@@ -179,7 +179,7 @@ def test_a_documented_parameter_has_its_own_name_in_snake_case(key: Key) -> None
 def test_what_works_is_what_the_engine_gets(section: Section, options: type) -> None:
     works = {name: key for name, key in section.items() if not key.because}
     defaults = {field.name: field.default for field in fields(options) if field.name in works}
-    if section not in (HOLOGRES, CHANNEL, keys.JOB, keys.SPARK):  # which are narrowed to one kind, or made into more
+    if section not in (HOLOGRES, CHANNEL, keys.JOB, keys.SPARK):  # restricted to one kind, or split into several
         assert set(works) - set(defaults) == (ELSEWHERE if options is BinlogOptions else set())
         assert set(defaults) == {field.name for field in fields(options)}
     for name, default in defaults.items():

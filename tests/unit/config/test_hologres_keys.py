@@ -1,4 +1,4 @@
-"""A hologres source has the parameters of its own client; the start of a job is configured in one place only."""
+"""A hologres source has its own client's parameters; the start of a job is configured in one place only."""
 
 from __future__ import annotations
 

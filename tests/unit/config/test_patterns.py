@@ -1,4 +1,4 @@
-"""Blocks of channels that are patterns: their keys, the tables that they stand for, and what a driver has stored."""
+"""Blocks of channels that are patterns: their keys, the matching tables, and what a driver has stored."""
 
 from __future__ import annotations
 

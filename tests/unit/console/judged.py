@@ -21,5 +21,5 @@ def shown(*views: JobStatus, now: datetime, slots: tuple[SlotSeen, ...] = (), **
 
 
 def stands(view: JobStatus, now: datetime) -> JobFacts:
-    """The state of a job at that moment, from its own report alone."""
+    """Return the state of a job at that moment, from its own report only."""
     return facts(view, judge(Facts(now, (JobSeen(view),))), now)

@@ -73,7 +73,7 @@ def test_a_server_that_does_not_answer_is_named_with_what_is_known_of_its_error(
     one = only(alerts(monitor(made), NOW))
     assert (one.rule, one.value, one.since) == ("sink_fails", "try 3", NOW - timedelta(seconds=40))
     assert (one.means, one.ignored) == ("sink mart: Connection refused", "2 of 2 DNs wait")
-    assert (one.code, len(one.options)) == ("SK-2104", 1), "the act of another cause is not borrowed"
+    assert (one.code, len(one.options)) == ("SK-2104", 1), "the action of another cause is not used"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_table_that_does_not_go_on_fires_by_itself_in_place_of_its_job(state: 
     made = job(JobState.RUNNING, report=report)
     one = only(alerts(monitor(made), NOW))
     assert (one.rule, one.thing, one.level, one.value) == (rule, "orders_rt: ods.b", level, state)
-    assert one.since == NOW, "where it comes back it is another alert"
+    assert one.since == NOW, "if it returns, it is another alert"
     verb = "resume" if state == "PAUSED" else "start"
     assert f"slotkeeper jobs {verb} orders_rt --table ods.b" in one.options[0].do
     assert all("jobs start orders_rt" not in each.do.replace("orders_rt --table", "") for each in one.options)

@@ -1,4 +1,4 @@
-"""Completion in real shells (bash, zsh, fish): they get the right words, and nothing else is printed."""
+"""Completion in real shells (bash, zsh, fish): they get the correct words, and nothing else is printed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ Asked = Callable[..., list[str]]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
-    """The words that a shell gets for these words, without their help texts."""
+    """The completions that a shell gets for these words, without their help texts."""
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("SLOTKEEPER_CONFIG", raising=False)

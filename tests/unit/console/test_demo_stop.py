@@ -137,7 +137,7 @@ def test_the_place_of_a_server_that_was_killed_while_it_was_made_is_removed(serv
 
 
 def test_a_demo_has_its_note_before_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`demo stop` finds a demo only by its record, even if the demo is killed between the two."""
+    """`demo stop` finds a demo only by its record, even if the demo is killed before the folder exists."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = KINDS["dws"](DemoOptions(), print).folder
     assert (folder.parent, list(tmp_path.iterdir())) == (tmp_path, [])

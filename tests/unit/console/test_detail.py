@@ -106,7 +106,7 @@ def test_what_waits_is_a_bar_once_its_dn_was_level() -> None:
     text = " ".join(words for line in dn_bars(one, 76, 4, True) for words, _ in line)
     assert "dn_01 " in text and "#" in text and "12 s" in text
     assert "dn_02" in text and "0.2 s" in text
-    assert text.partition("dn_02")[2].count("#") == 0, "a DN without a backlog has its lag alone"
+    assert text.partition("dn_02")[2].count("#") == 0, "a DN without a backlog shows only its lag"
     unseen = Track()
     unseen.see(Sample(0.0, "r", 0, 125, 200))
     assert unseen.applied() is None

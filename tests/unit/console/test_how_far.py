@@ -68,7 +68,7 @@ def test_a_bar_is_read_from_what_a_command_said_last_and_no_complaint_of_it() ->
         "sink mart: connection refused",
         "is it up?",
     )
-    assert len(text) <= 78, "a line of a terminal of 80"
+    assert len(text) <= 78, "one line of a terminal of 80 columns"
 
 
 def test_a_copy_has_a_bar_and_the_time_left_at_its_pace_and_none_once_it_streams() -> None:

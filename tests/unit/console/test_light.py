@@ -25,7 +25,7 @@ LISTED = [sys.executable, "-m", "slotkeeper.console", "jobs", "list", "--json"]
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     """A configuration with one job that was started once, and a folder for compiled modules, as in an installation. For
-    a job that was never started, the store would be asked whether a DataFrame query reads its slot."""
+    a job that was never started, the store would be queried whether a DataFrame query reads its slot."""
     (tmp_path / "config.toml").write_text(CONFIG + JOB.format(name="orders_rt", table="ods.orders"))
     with closing(Store.open(tmp_path / "state")) as store:
         store.register_job("orders_rt", str(tmp_path / "config.toml"))

@@ -1,4 +1,4 @@
-"""What two short commands load, counted and never timed: `--version`, and `status` as monitoring runs it."""
+"""The modules that two short commands load, counted and not timed: `--version`, and `status` for monitoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading on at the end of a log that grows, is cut, or is far too long."""
+"""Reading the end of a log that grows, is truncated, or is far too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that read make no state folder where there is none."""
+"""Read-only commands create no state folder if there is none."""
 
 from __future__ import annotations
 

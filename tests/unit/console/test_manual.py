@@ -1,4 +1,4 @@
-"""The manual page is that of the commands as they are, and the programs that show it have nothing to say against it."""
+"""The manual page matches the current commands, and the programs that show it report no warning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_command_and_every_option_is_there() -> None:
 
 
 def _name(part: str) -> str:
-    """The command that a part's heading names, without its arguments, which are in capitals or brackets."""
+    """Return the command in a section's heading, without its arguments, which are in capitals or brackets."""
     words = part.split('"')[1].replace("\\-", "-").split()[1:]
     return " ".join(word for word in words if word.islower() and "|" not in word)
 

@@ -1,4 +1,4 @@
-"""What people see of a MySQL source, which has no DNs and no slots that expire: stream, GTIDs, purged binlogs."""
+"""The texts for a MySQL source, which has no DNs and no slots that expire: stream, GTIDs, purged binlogs."""
 
 from __future__ import annotations
 

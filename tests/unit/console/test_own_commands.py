@@ -1,4 +1,4 @@
-"""Own commands: whose file is accepted, which of its entries, and how a program is started, read and ended."""
+"""Own commands: which files and entries are accepted, and how a program is started, read and ended."""
 
 from __future__ import annotations
 

@@ -75,11 +75,11 @@ def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]
     assert (found.job, found.number, found.oldest, found.limit) == ("orders_rt", 3, OLD, 100)
     assert found.text == "3 rows in quarantine, oldest 11-21 01:31 UTC, limit 100"
     assert quarantine_of(monitor(job(quarantined=9), sinks=seen(jobs["orders_rt"])), jobs) == [], (
-        "the sink has counted none"
+        "the sink counted none"
     )
     (reported,) = quarantine_of(monitor(job(quarantined=9)), jobs)
     assert reported.text == "9 rows in quarantine, as last reported, limit 100"
-    assert reported.key == found.key, "the cursor stays on the line when the sink has answered"
+    assert reported.key == found.key, "the cursor stays on the line after the sink's answer"
 
 
 def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
@@ -93,7 +93,7 @@ def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
         monitor(job(), sinks=seen(spec, replace(COUNT, quarantined=50), replace(more, quarantined=50))),
         {"orders_rt": two},
     )
-    assert both[0].level is Level.WARNING, "no table of it is near its limit"
+    assert both[0].level is Level.WARNING, "none of its tables is near the limit"
     (one,) = quarantine_of(monitor(job(), sinks=seen(spec, COUNT)), jobs)
     assert wanted_of(one, True, 10, 5).source_table == "ods.orders" and wanted_of(one, True, 10, 5).states == ()
 
@@ -119,7 +119,7 @@ def test_near_the_limit_is_critical(number: int, level: Level, jobs: dict[str, J
     (fired,) = alerts(MonitorState(shown(view, now=NOW, limit=100)), NOW)
     assert (fired.rule, fired.level) == ("rows_quarantined", level)
     (without,) = alerts(MonitorState(shown(view, now=NOW)), NOW)
-    assert without.level is Level.WARNING, "without a limit there is nothing to be near to"
+    assert without.level is Level.WARNING, "without a limit, no table can be near it"
 
 
 def test_an_acknowledgement_covers_one_number_of_rows(jobs: dict[str, JobSpec]) -> None:
@@ -211,7 +211,9 @@ def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
     assert of.choice == Choice("orders_rt", (), 4, 4, every=True)
     assert "1 of the selected entries are already resolved" in entry_actions(found, jobs)[0].warns
     none = choice_of(of, entries(), [12])
-    assert [one.key for one in entry_actions(none, jobs) if not one.why_not] == ["R", "D"], "nothing chosen is not all"
+    assert [one.key for one in entry_actions(none, jobs) if not one.why_not] == ["R", "D"], (
+        "an empty selection does not mean all"
+    )
 
 
 def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:

@@ -1,4 +1,4 @@
-"""Each verb and each right, in commands and in the console's menus: refused and audited, or allowed."""
+"""Each verb and each right, in commands and in the console's menus: rejected and audited, or allowed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def arguments(path: str) -> list[str]:
 
 
 def commands(command: Any, *path: str) -> Iterator[str]:
-    """The names of all commands, as Typer has them."""
+    """The names of all commands, from Typer."""
     below = getattr(command, "commands", None) or {}
     if path and (not below or command.invoke_without_command):
         yield " ".join(path)

@@ -1,4 +1,4 @@
-"""A user's settings: whose file is accepted, which of its values, and how it is written."""
+"""A user's settings: which files and values are accepted, and how the file is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that wait at a source, on screens and in `--json`, and what they wait for; hidden is never shown as none."""
+"""Sessions that wait at a source and what they wait for, on screens and in `--json`; hidden ones are shown as such."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_reports_tell_the_same_and_a_slot_is_shown_with_who_waits_for_it() -> No
     assert level is Level.WARNING and text.startswith("VACUUM FULL on ods.orders (pid 4711")
     assert blocking_lines([told], "ods.orders", "s2", NOW) == blocking_lines([told], "ods.items", "s1", NOW) == []
     told.last_known = True  # type: ignore[misc]
-    assert blocking_lines([told], "ods.orders", "s1", NOW) == [], "of a job without a process nothing waits now"
+    assert blocking_lines([told], "ods.orders", "s1", NOW) == [], "nothing waits for a job without a process"
 
 
 def test_json_has_null_for_what_is_hidden() -> None:

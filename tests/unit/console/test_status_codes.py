@@ -117,7 +117,7 @@ def test_a_state_folder_that_is_not_there_is_not_made(place: Place, capsys: pyte
         assert main([*words, "--state-dir", str(nowhere)]) == 3
         assert f"state folder {nowhere} does not exist" in capsys.readouterr().err
     assert not nowhere.exists()
-    assert main([*CODE]) == 3, "neither a configuration nor the folder that is used without one"
+    assert main([*CODE]) == 3, "neither a configuration nor the default folder"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ def events() -> list[Event]:
 def test_a_line_has_token_place_kind_and_values_and_a_copied_row_is_an_insert() -> None:
     (batch,) = batches_of(events(), 10)
     lines = encoded(batch, 42, ("h", "k", "b", "a")).decode()
-    assert lines == '42,7,1,"I",1,2,"",\n42,-1,-1,"I",1,3,"a ""b"",\n",\n', "an empty text is quoted, NULL is nothing"
+    assert lines == '42,7,1,"I",1,2,"",\n42,-1,-1,"I",1,3,"a ""b"",\n",\n', (
+        "an empty text is quoted; NULL is an empty field"
+    )
 
 
 def test_plain_rows_are_upserts_of_one_place() -> None:
@@ -105,7 +107,7 @@ def test_any_other_old_image_is_staged(rows: list[Place]) -> None:
 
 def test_old_images_stay_at_the_ends_of_a_batch_and_where_no_key_is_given() -> None:
     rows = changes(("B", 5, 0, 1), ("U", 5, 1, 1), ("B", 5, 2, 1))
-    assert without_old_images(rows, ["id"]).num_rows == 3, "what is before and behind them is not in this batch"
+    assert without_old_images(rows, ["id"]).num_rows == 3, "changes before and after them are not in this batch"
     batches = [changes(("I", 1, 0, 7), ("B", 5, 0, 1), ("U", 5, 1, 1))]
     for key, expected in (((), 3), (("id",), 2)):
         lines = Lines(batches, 1, ["id"], key)

@@ -1,4 +1,4 @@
-"""`register` refuses by one line what was never tried, before it touches the session."""
+"""`register` rejects untested environments with one line, before it changes the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pair uses the best encoding that both ends support, else the sink's; a kind without any is rejected by name."""
+"""A pair uses the best encoding that both ends support, otherwise the sink's. A kind without any is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which session may be ended, by its pid and start time; and who can end it if our login may not."""
+"""Which session can be ended, by its pid and start time; and who can end it if our login cannot."""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def test_a_free_seat_takes_its_share_of_a_crowd_and_no_more_than_it_reaches() ->
     crowd = [lane(f"a{n:03}", since=float(n)) for n in range(100)]
     busy = [Assignment(1, ("x",), 9.0, False)]
     (only,) = assign(crowd, busy, 2, 2, 0.0, 3.0)
-    assert only.lanes == tuple(one.name for one in crowd[:50]), "those that wait longest; the rest for the other place"
+    assert only.lanes == tuple(one.name for one in crowd[:50]), (
+        "those that wait longest; the others get the other place"
+    )
     (only,) = assign(crowd, busy, 2, 2, 0.0, 3.0, 20)
     assert only.lanes == tuple(one.name for one in crowd[:20])
     (only,) = assign(crowd[:FEWEST], busy, 2, 2, 0.0, 3.0, 1)
@@ -76,7 +78,7 @@ def test_an_overrun_stream_task_holds_its_seat_and_counts_among_the_failing_ones
 
 def test_nothing_is_dealt_where_no_seat_is_free() -> None:
     busy = [Assignment(n, (f"x{n}",), 9.0, False) for n in range(3)]
-    for capacity in (1, 2, 3):  # fewer places than tasks: an executor was lost
+    for capacity in (1, 2, 3):  # fewer task slots than tasks: an executor was lost
         assert assigned([lane("a"), lane("b"), lane("c", 0, True), lane("d", 0, True)], busy, capacity) == []
 
 
@@ -114,7 +116,7 @@ def test_tasks_of_lanes_with_few_rows_end_together() -> None:
     (only,) = assign([*trickling("a"), *running], busy, 4, 2, 10.0, 3.0)
     assert only.deadline == 11.5
     (only,) = assign([*trickling("a"), *running], [replace(busy[0], deadline=10.2)], 4, 2, 10.0, 3.0)
-    assert only.deadline == 11.0, "a task lasts a third of its time at least"
+    assert only.deadline == 11.0, "a task lasts at least a third of its time"
 
 
 def test_a_tables_lanes_are_in_one_task_if_there_are_two_tables_for_each() -> None:
@@ -149,7 +151,7 @@ def test_dealing_keeps_its_rules(
     assert not any(task.alone for task in found) or suspects <= capacity - 1
     sound = [one for one in lanes if one.activity is Activity.DUE and not one.alone]
     given_sound = [name for task in found if not task.alone for name in task.lanes]
-    assert len(given_sound) in (0, len(sound)), "sound lanes are dealt all at once or wait for a place"
+    assert len(given_sound) in (0, len(sound)), "sound lanes are assigned together or wait for a place"
     alone = sorted((one.since, one.key.shard) for one in lanes if one.activity is Activity.DUE and one.alone)
     first = sum(task.alone for task in found)
     assert {by_name[task.lanes[0]].since for task in found if task.alone} == {since for since, _ in alone[:first]}

@@ -68,7 +68,7 @@ def test_a_reset_over_the_rest_of_a_replay_leaves_older_values_until_it_is_read_
     now = row(150, 90)
     after = before.after(skip)
     assert after.at(now) == ToRead(DwsPosition(50, 0), DwsPosition(150, 0))
-    assert leaves_older(after, move(now, row(110, 90, CATCHING_UP, 150))), "it begins behind what is older"
+    assert leaves_older(after, move(now, row(110, 90, CATCHING_UP, 150))), "it begins after the older changes"
     assert not leaves_older(after, move(now, row(50, 90, CATCHING_UP, 150)))
 
 
@@ -78,7 +78,7 @@ def test_a_range_without_changes_may_be_passed() -> None:
     assert not leaves_older(past([[BACK]])["dn_1"], empty)
     assert past([[BACK], [empty]])["dn_1"].at(empty.to) == ToRead(DwsPosition(70, 0), DwsPosition(100, 0))
     lost = replace(empty, seen=replace(empty.seen, kept=SyncPoints(None, None)))
-    assert leaves_older(past([[BACK]])["dn_1"], lost), "the changes that a lost slot has passed were not counted"
+    assert leaves_older(past([[BACK]])["dn_1"], lost), "the changes that a lost slot skipped were not counted"
 
 
 def test_a_copy_makes_up_for_everything() -> None:
@@ -101,7 +101,7 @@ def undone(now: ProgressRow, *resets: Move, saved: ProgressRow = EQUAL) -> str:
 def test_an_undo_is_refused_where_older_values_would_count_as_equal() -> None:
     part = row(50, 60, CATCHING_UP, 100)
     assert undone(part, BACK) == f"dn_1: {STARTED}"
-    assert undone(part) == f"dn_1: {STARTED}", "a sink that has lost its resets knows the rows all the same"
+    assert undone(part) == f"dn_1: {STARTED}", "a sink that has lost its record of resets still shows the rows"
     assert undone(BACK.to, BACK) == ""
     assert undone(row(130, 90), BACK) == "", "the replay is through"
     skip = move(part, row(120, 60, CATCHING_UP, 100), 7)

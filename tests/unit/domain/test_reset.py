@@ -110,7 +110,7 @@ def test_an_emptied_row_holds_nothing_of_the_old_copy() -> None:
 
 def test_an_emptied_row_is_not_that_of_a_first_start() -> None:
     for row in (ROW, replace(ROW, registered=None)):
-        assert not is_first(emptied(row, BLANK)), "the slot's points are ours: they are no lost progress"
+        assert not is_first(emptied(row, BLANK)), "the slot's points belong to this job, so they are not lost progress"
 
 
 def test_what_was_read_since_a_backup_is_not_called_equal() -> None:

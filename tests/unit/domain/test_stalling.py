@@ -1,4 +1,4 @@
-"""A wait continues while there is progress, and fails ten minutes after the last progress with what it waited for."""
+"""A wait continues while there is progress, and fails ten minutes after the last one, naming what it waited for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_ten_minutes_without_progress_end_it_with_what_it_waited_for() -> None:
         assert wait.stalled(now) == ""
     assert wait.stalled(700.1) == "no progress for 600 s while waiting for the JVM"
     wait.see(Signs("the Spark session", "another", 1.0), 700.2)
-    assert wait.stalled(1_300.0) == "", "progress that comes late is progress"
+    assert wait.stalled(1_300.0) == "", "late progress counts as progress"
 
 
 def test_a_wait_that_saw_nothing_at_all_ends_too() -> None:

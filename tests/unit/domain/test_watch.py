@@ -63,7 +63,7 @@ def test_a_binlog_that_begins_behind_our_position_is_a_lost_slot() -> None:
     for begins, lost in ((11, True), (10, False), (9, False)):
         found = purged(replace(status(7, 7), oldest=DwsPosition(begins, None)), DwsPosition(10, 4))
         assert (found.name if found else None) is (TroubleName.SLOT_LOST if lost else None)
-    assert purged(status(7, 7), DwsPosition(10, 4)) is None, "a server that does not tell"
+    assert purged(status(7, 7), DwsPosition(10, 4)) is None, "a server that does not report it"
 
 
 def test_a_changed_table_outranks_a_moved_slot() -> None:

@@ -1,4 +1,4 @@
-"""COPY text in pieces of whole lines: no text is cut silently, and a caller that stops early ends the read."""
+"""COPY text in pieces of whole lines: no text is truncated silently, and a caller that stops early ends the read."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _nothing_left_behind() -> object:
 
 
 def open_files() -> int:
-    gc.collect()  # garbage of earlier tests closes its files at a time of its own
+    gc.collect()  # garbage of earlier tests closes its files at an unknown time
     gc.freeze()  # the remaining objects are not scanned again: half a second after thousands of tests
     return len(list(Path("/proc/self/fd").iterdir()))
 

@@ -22,7 +22,7 @@ def test_what_was_written_is_read(rows: list[list[str | None]]) -> None:
 
 
 def test_a_large_bytea_costs_little_more_than_its_characters() -> None:
-    """Looking at each character took 3.7 s of CPU for 16 MB; a search takes a few milliseconds."""
+    """Checking each character took 3.7 s of CPU for 16 MB; a search takes a few milliseconds."""
     text = "\\x" + bytes(2 << 20).hex()
 
     def taken(make: Callable[[], bytes]) -> float:
@@ -36,7 +36,7 @@ def test_a_large_bytea_costs_little_more_than_its_characters() -> None:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Lines as a file has them: only a line feed ends one."""
+    """Lines as in a file: only a line feed ends one."""
     return [line + b"\n" for line in text.split(b"\n")[:-1]]
 
 

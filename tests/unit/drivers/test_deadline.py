@@ -57,7 +57,7 @@ def connected(server: FakeServer) -> pg.Connection:
 
 
 def took(call: Callable[[], object]) -> float:
-    """Seconds until a call has failed because no answer came."""
+    """Seconds until a call failed without an answer."""
     began = time.monotonic()
     with pytest.raises((pg.NoAnswer, Unreachable), match=r"does not answer within [0-9.]+ s"):
         call()
@@ -341,7 +341,7 @@ def test_cancelling_at_a_server_that_does_not_answer_delays_no_other_caller(sile
     connection = connected(silent)
     asking = threading.Thread(target=pg.cancel, args=(connection,), daemon=True)
     asking.start()
-    assert silent.cancelled.wait(20), "this thread stood still, or the request did not come"
+    assert silent.cancelled.wait(20), "this thread was suspended, or the request did not arrive"
     assert asking.is_alive()
 
 

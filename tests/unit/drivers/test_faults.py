@@ -1,4 +1,4 @@
-"""Classification of errors from DWS: rejected logins are tried twice and lock no account; transient errors pass."""
+"""Classification of errors from DWS: rejected logins are tried twice without a lockout; transient ones are retried."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_a_password_that_is_ahead_of_its_server_is_not_held_against_it(server: S
     assert login(secret) == "session"
     secret.plain = "new"
     for _ in range(5):
-        assert login(secret) == "session", "the server still takes the older one"
+        assert login(secret) == "session", "the server still accepts the older one"
     server.password = "new"
     assert login(secret) == "session"
 

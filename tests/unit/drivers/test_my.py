@@ -89,7 +89,7 @@ def test_an_error_of_the_server_is_raised_with_its_number(line: tuple[my.Dump, s
 def test_an_event_of_more_than_any_has_is_cut(
     line: tuple[my.Dump, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server declares of each packet that another one continues it."""
+    """The server declares in each packet that another packet continues it."""
     monkeypatch.setattr(my, "_MAX_PACKET", 1_000)
     monkeypatch.setattr(my, "EVENT_BYTES", 10_000)
     dump, server = line

@@ -1,4 +1,4 @@
-"""Every parameter that libpq would otherwise take from its environment is set, and none that it does not know."""
+"""Every parameter that libpq would otherwise take from its environment is set, and no unknown one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def test_a_second_removal_closes_no_descriptor_of_others(tmp_path: Path) -> None
     number = folder.lock
     folder.remove()
     with (tmp_path / "other").open("w") as other:
-        assert other.fileno() == number, "the next file gets the number"
+        assert other.fileno() == number, "the next file gets this number"
         folder.remove()
         os.fstat(other.fileno())
     assert not folder.path.exists()

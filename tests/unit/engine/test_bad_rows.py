@@ -1,4 +1,4 @@
-"""The search for a row that the sink rejects: a job that stops at it reports its key, or else the first error."""
+"""The search for a row that the sink rejects: a job that stops there reports the row's key, or else the first error."""
 
 from __future__ import annotations
 

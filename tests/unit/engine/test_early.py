@@ -69,7 +69,7 @@ def test_after_a_refused_login_nothing_is_tried_early_by_any_lane_of_its_account
     assert changed == {}
     assert [one.refused for one in answers] == [{"ods.a dn_1": LOGIN_REFUSED}, {"ods.b dn_1": LOGIN_REFUSED}]
     last = retry.decide(Failure(ErrorKind.ACCESS), refused.history, RetryRules(), 0.5)
-    assert isinstance(last, Stop), "the try that is left is the last one, at its own time"
+    assert isinstance(last, Stop), "the remaining attempt is the last one, at its own time"
 
 
 def test_a_registration_that_may_still_be_in_transit_is_waited_out_despite_any_request() -> None:

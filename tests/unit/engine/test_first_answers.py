@@ -37,7 +37,7 @@ def test_it_runs_once_the_last_lane_has_answered(answer: dict[str, object]) -> N
     one = {**LANES, "dn_1": replace(LANES["dn_1"], position=DwsPosition(8))}
     assert not first.all_in(one, 2.0)
     assert first.all_in({**one, "dn_2": replace(LANES["dn_2"], **answer)}, 3.0)  # type: ignore[arg-type]
-    assert first.all_in(LANES, 4.0), "it is asked for once"
+    assert first.all_in(LANES, 4.0), "it is requested once"
 
 
 def test_a_lane_that_has_rows_to_read_and_has_read_none_has_not_answered() -> None:

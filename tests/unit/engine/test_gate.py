@@ -48,7 +48,7 @@ def test_nothing_is_trusted_before_a_table_without_rows_has_shown_a_commit_on_an
         polls.poll(table, 100)
     assert not polls.trusted()
     polls.poll("a", 105, rows=True)
-    assert not polls.trusted(), "only the table itself has shown its commit"
+    assert not polls.trusted(), "only the table has shown its commit"
     polls.poll("b", 105)
     assert polls.trusted()
 
@@ -105,7 +105,7 @@ def test_positions_before_what_another_poll_has_shown_end_the_trust_for_a_while(
         polls.poll(table, 120)
     polls.poll("a", 125, rows=True)
     polls.poll("b", 125)
-    assert not polls.trusted(), "nothing counts for a while"
+    assert not polls.trusted(), "no answer counts for a while"
     polls.now += DISTRUST
     for table in ("a", "b", "c"):
         polls.poll(table, 120)
@@ -143,7 +143,7 @@ def test_one_common_position_is_trusted_at_once_and_distrusted_like_any_other() 
     assert not polls.trusted()
     polls.now += DISTRUST
     assert polls.trusted()
-    assert polls.moved() == {"a", "b", "c"}, "what the server showed before counts no longer"
+    assert polls.moved() == {"a", "b", "c"}, "earlier answers of the server no longer count"
 
 
 def test_positions_of_single_tables_are_never_trusted() -> None:

@@ -38,7 +38,7 @@ class Server:
         self.heard.append((waits, untold))
 
     def once_more(self) -> None:
-        """Wait until it was asked again and its answer was reported."""
+        """Wait until the server was queried again and its answer was reported."""
         asked = self.asked
         until(lambda: self.asked > asked + 1, 20, "it to be asked again")
 

@@ -60,7 +60,7 @@ def test_a_call_that_was_left_behind_once_is_not_waited_for_again(monkeypatch: p
         going.end()
         before = threading.active_count()
         going.end()
-        assert threading.active_count() == before, "a second end asks and waits again"
+        assert threading.active_count() == before, "a second call requests the end and waits again"
     assert threading.active_count() == before
     let_go.set()
     going.join(20)

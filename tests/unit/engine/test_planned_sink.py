@@ -89,7 +89,7 @@ class Both:
 
     def commit(self, label: str, load: str) -> Outcome:
         self.asked.append(f"commit {load}")
-        assert self.row.decided is None or self.row.decided.token == load, "only what the row names"
+        assert self.row.decided is None or self.row.decided.token == load, "only the columns that the row names"
         return self.outcomes.pop(0)
 
     def abort(self, load: str) -> None:

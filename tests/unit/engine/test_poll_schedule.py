@@ -60,7 +60,7 @@ def test_while_all_answer_one_query_looks_at_all_idle_lanes_and_no_second_one_be
     statuses.together_ended("t")
     statuses.paced("t", found=False, now=0, sleep_ms=500, max_sleep_ms=10_000)
     assert statuses.due(idle(LANES), 0.4) == []
-    assert statuses.due(set(), 0.6) == [], "nothing idle, nothing to look at"
+    assert statuses.due(set(), 0.6) == [], "without idle lanes, nothing is polled"
     assert statuses.due(idle(LANES), 0.6) == [Due("t", LANES, 0)]
 
 
@@ -87,7 +87,7 @@ def test_beside_that_it_is_tried_now_and_then_whether_all_answer_again() -> None
     assert together(statuses.due(set(), 2 * ALL_AGAIN + 2)) == ["t"]
     statuses.together_ended("t")
     found = statuses.due(idle(LANES), 2 * ALL_AGAIN + 3)
-    assert found == [Due("t", ("dn_1", "dn_3"), 0)], "dn_2's own look is still under way"
+    assert found == [Due("t", ("dn_1", "dn_3"), 0)], "the poll of dn_2 is still in progress"
 
 
 def test_pauses_grow_with_empty_rounds_and_shrink_when_a_lane_is_due() -> None:
@@ -139,11 +139,11 @@ def test_a_dn_that_hangs_is_found_once_and_not_by_each_table() -> None:
     statuses.together_failed("t0", 2)
     statuses.together_failed("t1", 2)
     found = statuses.due(all_idle, 2)
-    assert (together(found), len(found)) == ([], len(LANES)), "one look at each DN at a time"
+    assert (together(found), len(found)) == ([], len(LANES)), "one poll of each DN at a time"
     for one in found:
         statuses.alone_ended(one.table, one.lanes[0], not one.lanes[0].endswith("dn_3"), 2)
     later = alone(statuses.due(all_idle, 2.1))
-    assert {lane[-4:] for lane in later} == {"dn_1", "dn_2"}, "the one that failed rests, and so does its line"
+    assert {lane[-4:] for lane in later} == {"dn_1", "dn_2"}, "the failed one pauses, and so does its connection"
     assert {lane[-4:] for lane in alone(statuses.due(all_idle, 2 + DN_AGAIN))} == {"dn_3"}
 
 
@@ -154,10 +154,10 @@ def test_while_a_dn_hangs_one_table_tries_for_all_whether_it_answers_again() -> 
     for table in ("t0", "t1", "t2", "t3"):
         statuses.together_failed(table, 0)
     first = together(statuses.due(all_idle, ALL_AGAIN))
-    assert first == ["t2"], "not one of the two that told"
+    assert first == ["t2"], "not one of the two that reported before"
     statuses.together_failed(first[0], ALL_AGAIN)
     assert together(statuses.due(all_idle, ALL_AGAIN + 1)) == []
-    assert together(statuses.due(all_idle, 2 * ALL_AGAIN)) == ["t3"], "another: the first may have a trouble of its own"
+    assert together(statuses.due(all_idle, 2 * ALL_AGAIN)) == ["t3"], "another one, because the first may have a fault"
     statuses.together_ended("t3")
     assert len(together(statuses.due(all_idle, 2 * ALL_AGAIN))) == LINES, "all look together again"
 

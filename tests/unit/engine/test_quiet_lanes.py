@@ -105,5 +105,5 @@ def test_once_one_share_has_ended_no_other_continues_without_it() -> None:
     idle = entries._IdleWait(SystemClock(), 2)
     assert not idle.note(0, True, entries.QUESTIONS)
     assert idle.note(1, True, entries.QUESTIONS)
-    assert idle.note(0, True, 0), "its own lanes had changes since, but no share polls those of the other"
+    assert idle.note(0, True, 0), "its own lanes have had changes since, but neither part polls the lanes of the other"
     assert idle.note(0, False, 0)

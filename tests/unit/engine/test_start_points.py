@@ -196,7 +196,7 @@ def test_a_slot_is_on_every_dn_before_anything_starts() -> None:
 
 
 def test_a_dn_that_answers_only_direct_calls_has_not_gone() -> None:
-    """It is asked only if a known DN is not in the list."""
+    """It is queried only if a known DN is not in the list."""
     asked = list[None]()
 
     def read_status(shard: None) -> list[Any]:

@@ -38,7 +38,7 @@ NAMED = {
 
 @dataclass
 class Pair:
-    """A source with one row to read, and a sink; `statuses` are the answers of the source, the last one for ever."""
+    """A source with one row to read, and a sink; `statuses` are the answers of the source; the last one is repeated."""
 
     statuses: list[SlotStatus]
     row: ProgressRow = ROW

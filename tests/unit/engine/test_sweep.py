@@ -1,4 +1,4 @@
-"""A round of many lanes over one pair of sessions: which work they share, and which each lane does by itself."""
+"""A round of many lanes over one pair of sessions: which work they share, and which work each lane does separately."""
 
 from __future__ import annotations
 

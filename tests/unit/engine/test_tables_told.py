@@ -130,7 +130,7 @@ def test_rows_in_quarantine_of_a_table_that_left_are_counted_and_none_twice() ->
     leader.quarantined(5)
     alone = GroupNarrator(telling, ("ods.b",), leads=False)
     alone.quarantined(3)
-    assert heard.rows_quarantined == 5, "those together are asked of all tables"
+    assert heard.rows_quarantined == 5, "tables that run together are queried at once"
     telling.leader_ended()
     alone.quarantined(4)
     assert heard.rows_quarantined == 4

@@ -1,4 +1,4 @@
-"""What a driver reports of its views: how old their rows can be at most, by this host's clock alone."""
+"""A driver's report about its views: the maximum age of their rows, by this host's clock only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slotkeeper.core.engine.driver.views import reported
 
 
 def stored(state: ViewState, applied: int = 0, ms: int | None = None) -> ViewRow:
-    """A view as a sink stores it whose clock is a day ahead."""
+    """Return a view as stored by a sink whose clock is a day ahead."""
     sink = 86_400.0 + 100.0
     return ViewRow(
         "dws.a", "j", 1, "", "{}", state, "", sink, True, "x", "", 3, applied, ms, sink, sink, None, "", 12

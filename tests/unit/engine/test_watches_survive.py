@@ -1,4 +1,4 @@
-"""The watches of a job survive any answer: a watch that ended would report its last state for ever."""
+"""The watches of a job survive any answer: a watch that ended would report its last state permanently."""
 
 from __future__ import annotations
 

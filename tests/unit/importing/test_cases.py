@@ -17,7 +17,7 @@ EMPTY: Mapping[str, str] = {}
 
 
 def fault(made: Made) -> str:
-    """Why the configuration does not load, or ""."""
+    """Return why the configuration does not load, or ""."""
     try:
         load_usable(Path("imported.toml"), EMPTY, text=made.text).whole()
     except ConfigError as error:

@@ -74,10 +74,10 @@ def test_a_sink_that_is_on_the_starved_host_or_may_be_is_not_blamed_for_what_the
 def test_the_window_is_that_of_the_step_and_a_load_that_is_over_names_no_process() -> None:
     over = replace(LOADED, short=QUIET, long=STARVED)
     assert [one.rule for one in lag(over, age=2.0)] == ["lag"]
-    assert [one.rule for one in lag(over, age=50.0)] == ["host_starved", "lag"], "a step that began in the load"
+    assert [one.rule for one in lag(over, age=50.0)] == ["host_starved", "lag"], "a step that began under load"
     begun = replace(LOADED, short=STARVED, long=QUIET)
     assert [one.rule for one in lag(begun, age=2.0)] == ["host_starved", "lag"]
-    assert [one.rule for one in lag(begun, age=50.0)] == ["lag"], "the step has spent its time before the load"
+    assert [one.rule for one in lag(begun, age=50.0)] == ["lag"], "the step used its time before the load began"
 
 
 def test_a_time_limit_of_a_sink_on_this_host_is_the_hosts_while_that_is_starved_and_else_the_sinks() -> None:
@@ -125,7 +125,7 @@ def test_a_busy_host_that_gives_the_job_what_it_needs_is_not_named() -> None:
     assert given.got is not None and given.got > GOT
     assert pressure(given, LOADED) == ""
     idle = replace(STARVED, ran=0.001, waited=0.05)
-    assert pressure(idle, LOADED) == "", "a job that hardly wants a CPU is not held up by one"
+    assert pressure(idle, LOADED) == "", "a job that needs little CPU time is not delayed by a busy CPU"
 
 
 def test_what_is_not_known_is_never_taken_for_a_figure() -> None:
@@ -134,8 +134,10 @@ def test_what_is_not_known_is_never_taken_for_a_figure() -> None:
     assert pressure(without_psi, replace(LOADED, load=None)) == ""
     assert pressure(without_psi, replace(LOADED, load=1.0)) == ""
     without_schedstat = replace(STARVED, ran=None, waited=None)
-    assert pressure(without_schedstat, LOADED), "both the pressure and the load say so"
-    assert pressure(without_schedstat, replace(LOADED, load=2.0)) == "", "others wait, and it is one program too many"
+    assert pressure(without_schedstat, LOADED), "both the pressure and the load show it"
+    assert pressure(without_schedstat, replace(LOADED, load=2.0)) == "", (
+        "other programs wait, and there is one program too many"
+    )
     assert pressure(HostShare(10.0), HostReport(0.0)) == ""
     assert pressure(replace(without_schedstat, driver_cpu=None), LOADED) == "2 CPUs, load 80"
     assert (
@@ -176,7 +178,7 @@ def test_a_driver_that_only_waits_for_a_lock_did_not_want_a_cpu() -> None:
     idle = replace(STARVED, driver_cpu=0.01, ran=0.03, waited=0.35)
     host = replace(LOADED, load=12.2, short=idle, long=idle)
     assert idle.got is not None and idle.got < GOT
-    assert pressure(idle, host) == "", "a thread that wants a CPU all the time gets a sixth of one here"
+    assert pressure(idle, host) == "", "a thread that always needs a CPU gets a sixth of one here"
     assert [one.rule for one in lag(host)] == ["lag"], "also after the lock has gone"
     assert pressure(replace(idle, ran=0.2, waited=1.9), host) != ""
 

@@ -57,7 +57,7 @@ def test_a_condition_is_the_servers_fault_with_the_code_and_the_act_that_its_dri
         assert (one.rule, one.severity) == (f"{party}_fails", Severity.WARNING)
         assert (one.code, one.do) == ("SK-1102", "Write it.")
     (bare,) = told(by(Condition("sink", "sink x", refused, ago(40).timestamp(), DNS, 4, 7)))
-    assert bare.code == RULES["sink_fails"].code, "of a driver of the version before, which found none"
+    assert bare.code == RULES["sink_fails"].code, "from a driver of the previous version, which found none"
     assert "jobs logs" in bare.do
 
 
@@ -146,9 +146,9 @@ def test_a_driver_that_was_killed_is_reported_until_another_has_reported() -> No
     assert (one.rule, one.party) == ("driver_crashed", Party.PROCESS)
     begins = replace(VIEW, state=JobState.PENDING, started_at=ago(60), changed_at=ago(5))
     assert [one.rule for one in told(begins, crashes=(ago(8),))] == ["driver_crashed"], (
-        "by the report of the driver before"
+        "according to the previous driver's report"
     )
-    assert told(begins, crashes=(ago(61),)) == (), "of the run before this start"
+    assert told(begins, crashes=(ago(61),)) == (), "from the run before this start"
     assert told(crashes=(ago(8), ago(700)), crash="killed by SIGKILL") == (), "a crash that is over is an event"
 
 
@@ -158,7 +158,7 @@ def test_several_crashes_in_ten_minutes_are_a_loop_also_while_the_driver_runs() 
     assert (one.rule, one.party, one.value) == ("crash_loop", Party.PROCESS, "2")
     assert one.cause == "2 crashes in 10 min, the last: exit 137" and one.effect.startswith("running again")
     (restarting,) = told(replace(VIEW, driver_alive=False), crashes=crashes)
-    assert restarting.rule == "driver_crashed", "of both, what holds it now"
+    assert restarting.rule == "driver_crashed", "of the two, the one that blocks it now"
     assert told(crashes=(ago(8), ago(600))) == ()
 
 
@@ -195,7 +195,7 @@ def test_a_job_that_failed_names_whose_fault_it_was(trouble: str, party: Party) 
     ended = replace(VIEW, state=JobState.FAILED, trouble=trouble, reason=f"{trouble}: dn_1: why".removeprefix(": "))
     (one,) = told(replace(ended, supervisor_alive=False, driver_alive=False))
     assert (one.rule, one.party, one.severity) == ("job_failed", party, Severity.CRITICAL)
-    assert one.said(NOW).count(trouble or "job orders") == 1, "a trouble is named once"
+    assert one.said(NOW).count(trouble or "job orders") == 1, "a fault is named once"
 
 
 def test_a_job_that_a_server_has_refused_is_that_servers() -> None:
@@ -207,7 +207,7 @@ def test_a_job_that_a_server_has_refused_is_that_servers() -> None:
         "sink mart",
         "FATAL: password refused",
     )
-    assert one.code == "SK-2304", "by words that no line of the table knows"
+    assert one.code == "SK-2304", "with words that no line of the table contains"
     refused = said.replace("password refused", 'permission denied for table "orders"')
     (one,) = told(replace(VIEW, state=JobState.FAILED, reason=refused))
     assert one.code == "SK-1101"
@@ -285,7 +285,7 @@ def test_a_lost_slot_has_no_time_left() -> None:
     (one,) = judge(Facts(NOW, (JobSeen(VIEW),), (gone,)))
     assert judge(Facts(NOW, slots=(gone,))) == (), "a job that was never started needs no slot yet"
     over = replace(VIEW, state=JobState.CANCELLED)
-    assert judge(Facts(NOW, (JobSeen(over),), (gone, slot(1)))) == (), "nor does one that is over for good"
+    assert judge(Facts(NOW, (JobSeen(over),), (gone, slot(1)))) == (), "neither does a job that has ended permanently"
     assert (one.rule, one.value) == ("slot_absent", "ABSENT") and "left" not in one.said(NOW)
 
 

@@ -1,4 +1,4 @@
-"""A lost slot has no time to live: no expiry is shown, and the fault of its job says what to do."""
+"""A lost slot has no time to live: no expiry is shown, and the fault of its job contains the action."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_table_that_stays_pending_beside_others_is_a_warning_of_its_own() -> N
     assert (one.table, one.cause, one.since) == ("ods.b", "PENDING: retrying 3: no answer", ago(80))
     both = JobReport("orders", "r1", "RUNNING", tables=(*TABLES, replace(TABLES[1], source_table="ods.c")))
     (all_of_them,) = not_started(replace(view, report=both))
-    assert all_of_them.cause.endswith("; 1 more table waiting"), "of many tables one is reported"
+    assert all_of_them.cause.endswith("; 1 more table waiting"), "of many tables, one is reported"
     early = replace(TABLES[1], since=ago(12).timestamp())
     young = replace(view, report=JobReport("orders", "r1", "RUNNING", tables=(TABLES[0], early)))
     assert not_started(young) == []

@@ -1,4 +1,4 @@
-"""The rules of access: which files have them, whose rights they are, and what a second account approves."""
+"""The access rules: which files contain them, whose rights apply, and what a second account approves."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_another_configuration_does_not_remove_the_rules_of_a_started_job(tmp_pa
         assert "lacks the right `pause`" in one.missing(Right.PAUSE, "the_same_job")[0]
     with pytest.raises(Refused, match=r"lacks the right `reset`.*another configuration file needs every right"):
         other.start("jobs start", "orders_rt")
-    (tmp_path / "c.toml").unlink()  # the rules of the last start hold
+    (tmp_path / "c.toml").unlink()  # the rules of the last start apply
     assert "lacks the right `reset`" in other.missing(Right.RESET, "orders_rt")[0]
     rules_in(tmp_path, "c.toml", EVERY)  # its administrator changes them, without a start
     assert other.missing(Right.RESET, "orders_rt") == ("", "")

@@ -90,7 +90,9 @@ def test_what_a_kernel_tells_of_a_host_and_of_a_jobs_processes_is_read(host: Pla
     assert share is not None and share == found.long
     assert (share.seconds, share.cpu_stalled, share.memory_stalled, share.io_stalled) == (10.0, 0.99, 0.5, 0.25)
     assert (share.driver_cpu, share.java_cpu) == pytest.approx((0.11, 0.05), abs=0.01)
-    assert (share.ran, share.waited) == pytest.approx((0.05, 1.0), abs=0.01), "all threads of all processes"
+    assert (share.ran, share.waited) == pytest.approx((0.05, 1.0), abs=0.01), (
+        "all threads of all processes are included"
+    )
     assert (share.read, share.write, share.register) == (0.0, 0.4, 0.0)
 
 
@@ -137,7 +139,9 @@ def test_what_a_worker_had_stays_counted_when_it_ends(host: Planted) -> None:
 def test_a_driver_that_was_started_again_is_measured_from_its_own_start(host: Planted) -> None:
     samples = [HostSample(0.0, ran=9.0, waited=1.0), HostSample(10.0, ran=1.0, waited=2.0)]
     share = over(samples, SHORT)
-    assert share is not None and (share.ran, share.waited) == (None, 0.1), "what became smaller is another's"
+    assert share is not None and (share.ran, share.waited) == (None, 0.1), (
+        "a counter that decreased belongs to another process"
+    )
 
 
 def test_a_window_begins_with_the_newest_sample_that_is_old_enough() -> None:
@@ -147,7 +151,7 @@ def test_a_window_begins_with_the_newest_sample_that_is_old_enough() -> None:
     assert over(samples[-2:], LONG) == HostShare(5.0, cpu_stalled=1.0), "as far as there are samples"
     assert over(samples[:1], SHORT) is None
     late = [HostSample(0.0), HostSample(5.0, write=1.0), HostSample(10.0, write=3.0)]
-    assert over(late, SHORT) == HostShare(10.0, write=0.4), "of what became known later, from then on"
+    assert over(late, SHORT) == HostShare(10.0, write=0.4), "values that became known later count from then on"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ def test_an_out_of_memory_kill_is_found_in_the_control_group_that_counts_it_sinc
     host.put(f"groups/{file}", "low 0\noom 3\noom_kill 3\n")
     reader = host.reader()
     assert reader.read(100.0, 0.0, WHO, None).oom_kills == 3
-    assert cause(reader) == "killed by SIGKILL, cause unknown", "those were of an earlier driver"
+    assert cause(reader) == "killed by SIGKILL, cause unknown", "those belong to an earlier driver"
     host.put(f"groups/{file}", "low 0\noom 4\noom_kill 4\n")
     told = "killed by SIGKILL, out of memory: its control group recorded 1 out-of-memory kill since its start"
     assert cause(reader) == told

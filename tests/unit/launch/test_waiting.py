@@ -57,7 +57,7 @@ def test_of_a_job_that_runs_only_what_moves_is_progress_where_that_is_known() ->
     views = beating(replace(REPORTED, state=JobState.RUNNING), 10)
     assert "no progress" in ends(views, STALLED_SECONDS / 2, ["same"] * 10)
     assert ends(views, STALLED_SECONDS / 2, list(range(10))) == ""
-    assert ends(beating(REPORTED, 10), STALLED_SECONDS / 2, ["same"] * 10) == "", "its driver was started again"
+    assert ends(beating(REPORTED, 10), STALLED_SECONDS / 2, ["same"] * 10) == "", "its driver was restarted"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 
 @dataclass
 class Reader:
-    """A DN with one row at each of some points; a window wider than `slow` times out."""
+    """A DN with one row at each of several points; a window wider than `slow` times out."""
 
     at: Sequence[int]
     slow: int = 10**12

@@ -1,4 +1,4 @@
-"""What a reset tells the store: under which reset quarantined rows are archived, and whose archived rows are
+"""What a reset orders from the store: under which reset quarantined rows are archived, and whose archived rows are
 restored."""
 
 from __future__ import annotations

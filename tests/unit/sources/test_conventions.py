@@ -83,11 +83,11 @@ def test_where_nothing_was_shown_nothing_is_reported(finding: ProbeFinding) -> N
 
 def test_other_writers_never_make_an_answer() -> None:
     kept, busy, quiet = Beside(-1, 0), Beside(-4, 3), Beside(-1, 0)
-    assert decide.latest([kept, busy, kept, busy, busy, busy]) is None, "two of six stop at our own commit"
+    assert decide.latest([kept, busy, kept, busy, busy, busy]) is None, "two of six stop at the job's own commit"
     assert decide.latest([busy] * 12) is None
-    assert decide.latest([quiet, quiet, Beside(0, 1)]) == ProbeFinding("no"), "one proof outweighs what only seems so"
+    assert decide.latest([quiet, quiet, Beside(0, 1)]) == ProbeFinding("no"), "one proof outweighs indications"
     assert decide.moves([(5, 12)] * 9, 8) is None and decide.moves([(1, 9)] * 2, 8) is None
-    assert decide.moves([(1, 9), (1, 9), (30, 8)], 8) == ProbeFinding("no"), "one proof outweighs what only seems so"
+    assert decide.moves([(1, 9), (1, 9), (30, 8)], 8) == ProbeFinding("no"), "one proof outweighs indications"
 
 
 def test_old_images_that_differ_are_told_as_they_are() -> None:

@@ -52,7 +52,7 @@ def test_an_unknown_fact_causes_no_objection() -> None:
     [
         ({}, False),
         ({"row_security": True}, True),
-        ({"row_security": True, "administers": True}, True),  # the server's own answer outranks derived facts
+        ({"row_security": True, "administers": True}, True),  # the server's answer takes precedence over derived facts
         ({"options": "enable_rowsecurity=true"}, True),
         ({"options": "enable_rowsecurity=false"}, False),
         ({"options": "enable_rowsecurity=true", "owned": True}, False),
@@ -67,7 +67,7 @@ def test_an_unknown_fact_causes_no_objection() -> None:
 def test_rows_may_be_hidden_from_a_login_that_is_not_proven_exempt(told: dict[str, object], refused: bool) -> None:
     facts = replace(TableFacts(True, True, False, "", None), **told)  # type: ignore[arg-type]
     assert bool(list(hidden_objections("ods.t", facts))) is refused
-    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is refused as well"
+    assert bool(list(table_objections("ods.t", facts, binlog=False))) is refused, "a copy alone is rejected as well"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_damaged_position_is_never_guessed_at(text: str) -> None:
 
 
 def test_a_lanes_position_that_has_lost_its_sequence_is_damaged() -> None:
-    """With the point alone, the remaining events at that point would be skipped silently."""
+    """With only the point, the remaining events at that point would be skipped silently."""
     with pytest.raises(ValueError, match="invalid position"):
         POSITIONS.position("10516")
 

@@ -1,5 +1,4 @@
-"""A Spark session that is lost while its Java process still runs ends the driver with a message; a slow one does
-not."""
+"""A Spark session that is lost while its Java process runs ends the driver with a message; a slow session does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acknowledgements are shared through the state folder and expire by themselves."""
+"""Acknowledgements are shared through the state folder and expire automatically."""
 
 from __future__ import annotations
 

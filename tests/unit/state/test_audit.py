@@ -159,7 +159,7 @@ def test_a_crash_in_the_middle_of_a_line_breaks_nothing_that_comes_after(audit: 
         file.truncate(cut)
     audit.append(line(3))
     chain = audit.chain()
-    torn = kept != -1  # without only its line end, a line is complete
+    torn = kept != -1  # a line that lacks only its line end is complete
     assert (len(chain.damaged), chain.broken, len(chain.whole)) == (int(torn), (), 3 - torn)
     assert audit.read().lines[0] == line(3)
 

@@ -1,4 +1,4 @@
-"""Attacks on the audit's files: which ones the files reveal by themselves, and which ones a stored head reveals."""
+"""Attacks on the audit's files: which of them the files alone reveal, and which of them a stored head reveals."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> StateFolder:
 def test_the_holder_is_named_while_it_holds_the_lock(folder: StateFolder) -> None:
     me = identity.of(os.getpid(), "r1")
     lock = folder.try_lock(*PLACE)
-    assert lock is not None and holder_of(folder, *PLACE) is None, "it has not said who it is"
+    assert lock is not None and holder_of(folder, *PLACE) is None, "it has not identified itself"
     signed = SignedLock.of(lock, me, AT)
     found = holder_of(folder, *PLACE)
     assert found is not None and (found.who, found.since) == (me, AT)
@@ -42,7 +42,7 @@ def test_the_signature_of_a_killed_holder_names_no_process_once_the_lock_is_free
     me = identity.of(os.getpid(), "r2")
     SignedLock.of(again, me, AT)
     found = holder_of(folder, *PLACE)
-    assert found is not None and found.who == me, "its own words, not behind those of the one before"
+    assert found is not None and found.who == me, "its own text, not preceded by that of the previous holder"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"since": 1}', "x" * 9_000, '{"since": "2026-01-01T00:00:00"}'])

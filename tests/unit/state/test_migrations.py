@@ -1,4 +1,4 @@
-"""A state file of another version: commands that only read leave it unchanged, a start migrates it and keeps a copy."""
+"""A state file of another version: read-only commands leave it unchanged, a start migrates it and retains a copy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_start_migrates_the_file_and_keeps_a_copy_named_with_its_version(tmp_p
 
 def test_the_earlier_commit_that_is_nearest_needs_no_migration_today(tmp_path: Path) -> None:
     file = state_folder("7f5457e0", tmp_path / "state").path / FILE_NAME
-    assert version(file) == NOW == 5, "a sixth migration: compare what it makes of this file, too"
+    assert version(file) == NOW == 5, "if there is a sixth migration, compare its result for this file, too"
 
 
 def test_a_migrated_file_has_the_tables_of_a_new_one(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_reset_ends_what_was_compared_before_it_and_while_it_went_on(tmp_path:
         found = last(store)["orders"]
         assert found.is_void and found.by_whom == "reset r1"
         assert in_a_phrase(found, later + timedelta(minutes=2)) == "not verified since the reset 2m00s ago"
-        assert last(store, AT)["orders"] == EQUAL, "what was known then stays"
+        assert last(store, AT)["orders"] == EQUAL, "what was known then remains"
         under_way = replace(EQUAL, at=later + timedelta(seconds=1))
         assert not record(store, under_way), "it had begun before the reset"
         assert last(store)["orders"] == found

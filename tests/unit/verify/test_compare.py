@@ -110,7 +110,7 @@ def test_a_side_without_rows_is_counted_in_full_and_named_up_to_the_bound(empty:
     found = compare(source, sink, Options(range_rows=50, fan_out=4, leaf_rows=5, pending=10, named=7))
     side = found.extra if empty == "source" else found.missing
     assert (side.count, len(side.keys)) == (500, 7)
-    assert full.most_rows <= 11, "a leaf is bounded, whatever differs"
+    assert full.most_rows <= 11, "the size of a leaf is limited, however much differs"
 
 
 def test_a_row_that_the_sink_holds_twice_is_different() -> None:

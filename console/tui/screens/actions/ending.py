@@ -59,8 +59,8 @@ class ViewConfirm(Confirm):
 
     def lines(self) -> Lines:
         yield Level.FINE, "Effect   the job's driver computes the whole SELECT, and writes the rows that differ"
-        yield Level.FINE, "Impact   readers see the present rows until the build commits; no slot and no lane waits"
-        yield Level.FINE, "Detail   its tables are read as a whole, in one transaction; TRUNCATE and ALTER wait for it"
+        yield Level.FINE, "Impact   readers see the current rows until the build commits; no slot or lane waits"
+        yield Level.FINE, "Detail   reads its tables completely, in one transaction; TRUNCATE and ALTER wait for it"
 
     def begin(self, typed: dict[Part, str]) -> None:
         id = self.set_going(Order(self.command(typed), f"rebuild view {self._view}", self._job))

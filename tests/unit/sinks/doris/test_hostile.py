@@ -31,7 +31,7 @@ def saying(
     """A client of a server that sends `answer` and then repeats `for_ever`; and the requests that the server
     received.
 
-    `told` are the BEs that SHOW BACKENDS lists, `backends` those of the configuration.
+    `told` contains the BEs listed by SHOW BACKENDS, `backends` those of the configuration.
     """
     server, asked = socket.create_server(("127.0.0.1", 0)), list[bytes]()
 

@@ -1,4 +1,4 @@
-"""Ranges of a shard's stream from a server that sends for ever, but never the requested records."""
+"""Ranges of a shard's stream from a server that sends indefinitely, but never the requested records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Endless:
 
     def read(self, seconds: float) -> Delivered:
         self._clock.seconds += 1
-        assert self._clock.seconds < 10 * WAIT, "it is read for ever"
+        assert self._clock.seconds < 10 * WAIT, "it would be read indefinitely"
         return self._brings
 
     def close(self) -> None:

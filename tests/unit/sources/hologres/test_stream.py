@@ -68,7 +68,9 @@ def test_the_halves_of_an_update_come_together_though_messages_part_them() -> No
     stream = shard()
     first = fed(stream, logged(1), logged(2, BEFORE))
     assert (lsns(first), first.lsn) == ([1], 1)
-    assert stream.feed(message()) == Delivered((), 1), "an empty message, but not at the end: a half waits"
+    assert stream.feed(message()) == Delivered((), 1), (
+        "an empty message, but not at the end, because half of an update waits"
+    )
     assert lsns(fed(stream, logged(1), logged(2, BEFORE))) == [], "the same once more"
     second = fed(stream, logged(3, AFTER), logged(4))
     assert (lsns(second), second.lsn) == ([2, 3, 4], 4)

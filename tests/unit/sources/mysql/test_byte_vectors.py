@@ -19,7 +19,7 @@ KERNEL, SHARED, OWN = "the kernel", "the shared function", "the function of its 
 
 @pytest.fixture(params=[KERNEL, SHARED, OWN])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How a row is read; with OWN, it is the second of its bitmap, and the first one had a function made for them."""
+    """How a row is read. With OWN, it is the second row of its bitmap; the first row had a function made for both."""
     if request.param == KERNEL and not kernel.BUILT:
         pytest.skip("the kernel was not built")
     monkeypatch.setenv(SWITCH, "on" if request.param == KERNEL else "off")
@@ -28,7 +28,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def read(table: Decoder, body: bytes, way: str) -> list[Any]:
-    """The last of two equal rows, by a decoder that has read no other."""
+    """The last of two equal rows, from a decoder that has read no other rows."""
     decodes = Decoder(table.columns)
     _, row = decodes.rows(body * 2, 0, len(body) * 2)
     assert (bool(decodes._seen), bool(decodes._functions)) == (way != KERNEL, way == OWN)

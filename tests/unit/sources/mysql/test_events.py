@@ -131,7 +131,7 @@ def test_xa_in_one_phase_commits_and_in_two_does_not() -> None:
 
 
 def test_a_year_has_a_sign_bit_too() -> None:
-    """A reader that does not count it gives every number after a YEAR the sign of its neighbour."""
+    """A reader that does not count it gives every number after a YEAR the sign of the number next to it."""
     names = b"".join(map(made.named, ("a", "y", "b")))
     event = mapped(made.table_map([Type.LONG, Type.YEAR, Type.LONG], fields={1: b"\x20", 4: names}))
     assert [one.unsigned for one in event.table.columns] == [False, False, True]
@@ -173,7 +173,7 @@ def test_a_type_that_is_not_read_ends_no_other_tables_stream() -> None:
 
 
 def test_old_temporal_types_are_refused_by_name() -> None:
-    """mysql56_temporal_format = OFF: a TIMESTAMP was read as a date with an impossible year."""
+    """mysql56_temporal_format = OFF: another reader decoded a TIMESTAMP as a date with an impossible year."""
     names = made.named("at")
     for code in (Type.TIMESTAMP, Type.DATETIME, Type.TIME):
         event = mapped(made.table_map([code], fields={4: names}))

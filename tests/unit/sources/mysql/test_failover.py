@@ -50,7 +50,7 @@ def state_of(events: Sequence[Event], kind: type[Gtids]) -> Gtids:
 
 
 class Written:
-    """A binlog of `events` in files of `per_file` transactions, of which the first `purged` files are gone."""
+    """A binlog of `events` in files of `per_file` transactions, of which the first `purged` files were purged."""
 
     def __init__(self, events: Sequence[Event], per_file: int = 3, purged: int = 0, times: int = 100) -> None:
         self.events, self.per_file, self.purged = list(events), per_file, purged
@@ -132,7 +132,7 @@ def test_what_the_server_has_purged_is_named() -> None:
     log = Written(HISTORY, purged=2)
     refused(lane(HISTORY[:4], Mark("0-1-4", 103)), log, "not applied: 0-1-5 to 0-1-6", TroubleName.SLOT_LOST)
     mark = Mark("0-1-7", 106)
-    assert log.after(moved(lane(HISTORY[:7], mark), log)) == 7, "the first that is there"
+    assert log.after(moved(lane(HISTORY[:7], mark), log)) == 7, "the first available one"
     refused(lane(HISTORY[:6], Mark("0-1-6", 105)), log, "has purged 0-1-6, by which its history")
 
 
@@ -160,7 +160,7 @@ def test_gaps_in_the_numbers_are_no_missing_transactions() -> None:
 
 
 def test_numbers_that_fall_in_a_domain_are_read_in_their_order() -> None:
-    """Without gtid_strict_mode, a server can write a lower number after a higher one of another server."""
+    """Without gtid_strict_mode, a server can write a lower number after a higher number of another server."""
     falling = history("0-1-10", "0-2-5", "0-2-6", "0-1-11")
     for count in range(1, 5):
         log = Written(falling, 2)
@@ -228,7 +228,7 @@ def test_drawn_histories_are_translated_as_the_definition_says(kind: type[Gtids]
             if act == 0 and len(there) > 1:
                 last = there.pop()
                 at = min(at, len(there))
-                # the numbers of a server rise: no transaction moves before another one of its own source
+                # the numbers of a server increase: no transaction moves before another one of the same source
                 at = max(at, *(n + 1 for n, one in enumerate(there) if _source(one) == _source(last)), 0)
                 there.insert(at, last)
             elif act == 1 and there:

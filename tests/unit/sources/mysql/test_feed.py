@@ -150,7 +150,7 @@ def ddl(text: str, schema: str) -> Statement:
 
 @dataclass
 class Lane:
-    """A lane that reads ranges until the end of the binlog; `got` are the rows up to `at`."""
+    """A lane that reads ranges until the end of the binlog; `got` contains the rows up to `at`."""
 
     table: Table
     binlog: Binlog

@@ -40,7 +40,7 @@ def test_damaged_events_have_the_same_error_or_the_same_rows(chance: random.Rand
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_an_event_that_is_cut_anywhere_has_the_same_error(kind: Kind, chance: random.Random) -> None:
     one = kernel_rows.table(chance, [kind, TABLE[0]])
-    assert one.by_kernel._plan is not None, "the kernel takes each type"
+    assert one.by_kernel._plan is not None, "the kernel accepts each type"
     event = one.event(2, Action.INSERT, chance)
     for stop in range(event.begin, min(event.stop + 1, event.begin + 64)):
         cut = replace(event, stop=stop)

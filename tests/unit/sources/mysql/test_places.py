@@ -95,7 +95,7 @@ def test_the_next_file_is_created_later_and_belongs_to_the_same_server() -> None
 
 @pytest.mark.parametrize("writers", [1, 3, 200])
 def test_the_sets_of_many_transactions_share_their_entries(writers: int, seed: int) -> None:
-    """8,192 sets of 200 servers: each of them as a dict of its own takes 9 KiB, and all of them 77 MB."""
+    """8,192 sets of 200 servers: a separate dict for each takes 9 KiB, and 77 MB in total."""
     draw = Random(seed)
     print(f"seed {seed}")
     uuids = [UUID(int=draw.getrandbits(128)) for _ in range(200)]

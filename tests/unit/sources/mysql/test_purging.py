@@ -49,7 +49,7 @@ def test_the_variable_that_counts_says_after_how_long(variables: dict[str, str],
 
 
 class SaidError(Exception):
-    """Stands for a driver's error."""
+    """Represents a driver's error."""
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def test_an_alter_that_drops_rows_that_do_not_fit_never_passes() -> None:
     ],
 )
 def test_the_index_that_is_the_key_is_not_dropped_unseen(statement: str) -> None:
-    """Between a DROP and an ADD two rows can have one key."""
+    """Between a DROP and an ADD, two rows can have the same key."""
     assert judge(read(statement), "ods", ODS, "u") is Effect.RESHAPES
     assert judge(read(statement), "ods", ODS, "other") is Effect.NONE
     assert judge(read("ALTER TABLE t ADD INDEX i (u)"), "ods", ODS, "u") is Effect.NONE

@@ -49,7 +49,7 @@ def plain(number: int, *statements: list[bytes]) -> list[bytes]:
 
 
 class Binlog:
-    """Files of events, read like a stream; `asked` are the positions that were read separately."""
+    """Files of events, read like a stream; `asked` contains the positions that were read separately."""
 
     def __init__(self, *packets: bytes, file: str = FILE) -> None:
         self.files = {file: made.placed(packets)}
