@@ -29,7 +29,7 @@ from slotkeeper.core.domain.ttl import in_words
 
 if TYPE_CHECKING:
     from slotkeeper.console.views.how_far import HowFar
-    from slotkeeper.console.views.verdict import Verdict
+    from slotkeeper.console.views.rows import Verdict
     from slotkeeper.core.domain.fault import Fault
 
 Lines = list[tuple[Level, str]]
@@ -276,12 +276,12 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
     if len(lanes) >= MANY:
         strip = heat(lags_of(job), width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
-    paces = [job.throughput.get(lane.name, LanePace()) for lane in lanes]
+    speeds = [job.throughput.get(lane.name, LanePace()) for lane in lanes]
     signs = [dn_sign(lane_level(lane), ascii_only) for lane in lanes]
-    late = [signed(span(pace.lag, ascii_only), lag_role(pace.lag), ascii_only) for pace in paces]
-    rates = [f"{speed(pace.rate)}/s" if pace.rate is not None else "" for pace in paces]
-    sparks = [unrecorded(bars(pace.spark, ascii_only), ascii_only) for pace in paces]
-    waits = [progress(lane, pace, 1, ascii_only) for lane, pace in zip(lanes, paces, strict=True)]
+    late = [signed(span(pace.lag, ascii_only), lag_role(pace.lag), ascii_only) for pace in speeds]
+    rates = [f"{speed(pace.rate)}/s" if pace.rate is not None else "" for pace in speeds]
+    sparks = [unrecorded(bars(pace.spark, ascii_only), ascii_only) for pace in speeds]
+    waits = [progress(lane, pace, 1, ascii_only) for lane, pace in zip(lanes, speeds, strict=True)]
     name, lag, rate, spark = (
         max(map(width_of, texts))
         for texts in ([plain(safe(one.name), ascii_only) for one in lanes], late, rates, sparks)
@@ -295,7 +295,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
     for place in range(min(rows, most)):
         line: Parts = []
         for each in range(place, len(lanes), rows):
-            lane, pace, role = lanes[each], paces[each], lag_role(paces[each].lag)
+            lane, pace, role = lanes[each], speeds[each], lag_role(speeds[each].lag)
             drawn = progress(lane, pace, cells, ascii_only)
             line += [(" " * _APART, "")] if line else []
             line += [

@@ -14,10 +14,9 @@ from slotkeeper.console.views.alerts import Alert
 from slotkeeper.console.views.errors import message_first
 from slotkeeper.console.views.jobs import what_is_wrong
 from slotkeeper.console.views.quarantine import JobQuarantine
-from slotkeeper.console.views.rows import FAULTS, Row, both_ends, count
+from slotkeeper.console.views.rows import FAULTS, Row, Verdict, both_ends, count
 from slotkeeper.console.views.signs import since, span
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, no_position, remaining, slot_level
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.state.rows import ErrorRow

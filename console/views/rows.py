@@ -12,11 +12,14 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
+
+if TYPE_CHECKING:
+    from slotkeeper.core.domain.fault import Fault
 
 TYPED = 4_000
 """The maximum length of a text that contains commands to type. It is high, because a truncated command is useless."""
@@ -28,6 +31,20 @@ LEAST_ROOM = 10
 """The minimum width of a flexible column."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict; `job` is the job with the fault, "" if the fault concerns no job or there is no fault.
+
+    `rest` is the end of the fault's cause, for which the line has no room; the panel shows it.
+    """
+
+    level: Level
+    words: str
+    job: str = ""
+    fault: Fault | None = None
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from slotkeeper.console.monitor.health import LEVELS
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views import headlines
 from slotkeeper.console.views.detail import Lines, fault_lines, in_a_sentence, labelled, listed, problem, with_keys
-from slotkeeper.console.views.rows import FAULTS, TYPED, UNKNOWN, Column, Row, age, count, rank
+from slotkeeper.console.views.rows import FAULTS, TYPED, UNKNOWN, Column, Row, Verdict, age, count, rank
 from slotkeeper.console.views.signs import lag_role, since, span
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.text import many, safe, see, typed

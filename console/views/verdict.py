@@ -14,7 +14,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSee
 from slotkeeper.console.views import slot_history
 from slotkeeper.console.views.lanes import speed, worst_lane
 from slotkeeper.console.views.overview import trust
-from slotkeeper.console.views.rows import FAULTS, bars, both_ends, clause, fit, plain, rank, short, width_of
+from slotkeeper.console.views.rows import FAULTS, Verdict, bars, both_ends, clause, fit, plain, rank, short, width_of
 from slotkeeper.console.views.signs import NONE, Parts, lag_role, sign, signed, since, span, unrecorded
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, no_position, remaining, slot_level
 from slotkeeper.core.domain.elapsed import elapsed, is_older
@@ -32,20 +32,6 @@ FIGURES = 120
 """The terminal width from which source, sink and this host also have figures, and figures name their object."""
 FEW = 5
 """The number of figures on a narrow terminal. If there are more, the last one, for this host, combines three values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict; `job` is the job with the fault, "" if the fault concerns no job or there is no fault.
-
-    `rest` is the end of the fault's cause, for which the line has no room; the panel shows it.
-    """
-
-    level: Level
-    words: str
-    job: str = ""
-    fault: Fault | None = None
-    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +61,11 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
     one = local.faults[place % len(local.faults)]
     number = f"{place % len(local.faults) + 1} of {len(local.faults)}{apart}" if local.faults[1:] else ""
     whose = f"{both_ends(safe(one.job), 30)}: " if one.job and one.name != f"job {one.job}" else ""
-    words, rest = told(f"{number}{whose}{safe(one.name, 60)}: ", one, now, room, apart)
+    words, rest = divided(f"{number}{whose}{safe(one.name, 60)}: ", one, now, room, apart)
     return Verdict(LEVELS[one.severity], words, one.job, one, rest)
 
 
-def told(head: str, fault: Fault, now: datetime, room: int, apart: str) -> tuple[str, str]:
+def divided(head: str, fault: Fault, now: datetime, room: int, apart: str) -> tuple[str, str]:
     """Return `head` and the beginning of the fault's cause in `room` cells, and the rest of the cause.
 
     The line ends with the fault's duration and its effect, each if there is room for it. A cause is divided between

@@ -26,8 +26,8 @@ entries, which are older than the chunk, take effect with the point -1."""
 class AgainStep:
     """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
 
-    `rows` is the number of changes after the chunk. `written` are the staged rows and deletes of the chunk: they count as
-    repeats, which explain replaced rows to a check of the target, as changes do.
+    `rows` is the number of changes after the chunk. `written` is the number of staged rows and deletes of the chunk:
+    they count as repeats, because the target check explains a replaced row by a change or a repeat.
     """
 
     key: LaneKey

@@ -13,16 +13,16 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_690,
+    "core/domain": 10_700,
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_320,
     "core/judgement": 1_840,
-    "core/launch": 4_200,
+    "core/launch": 4_230,
     "core/library": 560,
-    "core/ports": 2_200,
+    "core/ports": 2_220,
     "core/services": 2_300,
-    "core/sinks": 13_810,
+    "core/sinks": 13_870,
     "core/slots": 2_400,
     "core/sources": 19_100,
     "core/spark": 2_300,
@@ -32,11 +32,11 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_150,
     "console/cli": 1_620,
-    "console/commands": 6_330,
+    "console/commands": 6_350,
     "core/views": 1_430,
     "console/monitor": 2_100,
-    "console/tui": 9_740,  # the command line on plans and confirmations, and the return from an undo
-    "console/views": 5_860,
+    "console/tui": 9_780,  # the command line on plans and confirmations, and the return from an undo
+    "console/views": 5_910,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
@@ -74,7 +74,7 @@ of the MySQL source and the sinks each. Batches of queries and records into Dori
 106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
 of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 30, 75, 288
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.

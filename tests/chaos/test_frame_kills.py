@@ -1,4 +1,4 @@
-"""Thirty kills of a Spark query that streams a changelog into files: each change once, the slot at the commit log's end."""
+"""Thirty kills of a Spark query that streams a changelog into files: each change is there once."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ from slotkeeper.console.views.errors import (
 )
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
-from slotkeeper.console.views.rows import Column, Row, named_by, rank
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.rows import Column, Row, Verdict, named_by, rank
 from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.row_counts import rows_quarantined

@@ -13,9 +13,8 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views import headlines, slot_history
 from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
-from slotkeeper.console.views.rows import Row
+from slotkeeper.console.views.rows import Row, Verdict
 from slotkeeper.console.views.slot_history import HISTORY_COLUMNS, history_rows
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.reset import Backup, backup_of
 from slotkeeper.core.domain.text import safe, typed
 

@@ -23,8 +23,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
 from slotkeeper.console.views.headlines import NO_JOB
-from slotkeeper.console.views.rows import Column, Row
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.rows import Column, Row, Verdict
 from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.errors import ConfigError

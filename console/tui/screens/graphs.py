@@ -33,9 +33,8 @@ from slotkeeper.console.views.graphs import (
 )
 from slotkeeper.console.views.jobs import part_in
 from slotkeeper.console.views.lanes import lane_level, speed
-from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, named_by, seconds
+from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, Verdict, named_by, seconds
 from slotkeeper.console.views.signs import ASCII_HEAT, HEAT, LATE, MUCH, SIGNS, lag_role
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 

@@ -55,10 +55,22 @@ from slotkeeper.console.views.overview import at_work, trust, without_jobs
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, both_ends, clock, named_by, rank
+from slotkeeper.console.views.rows import (
+    FAULTS,
+    NARROW,
+    TYPED,
+    Column,
+    Row,
+    Verdict,
+    age,
+    both_ends,
+    clock,
+    named_by,
+    rank,
+)
 from slotkeeper.console.views.signs import MANY, ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk
-from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, told, verdict
+from slotkeeper.console.views.verdict import divided, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import safe
 
@@ -426,7 +438,7 @@ class JobScreen(_LeadsToLocks):
             return Verdict(job.level, head + what_is_wrong(job))
         one = job.faults[0]
         name = "" if one.name == f"job {job.name}" else f"{safe(one.name, 60)}: "
-        words, rest = told(head + name, one, now, self.verdict_room, self.apart)
+        words, rest = divided(head + name, one, now, self.verdict_room, self.apart)
         return Verdict(job.level, words, job.name, one, rest)
 
     def head(self) -> list[Text]:

@@ -38,8 +38,7 @@ from slotkeeper.console.views.locks import (
     wait_of,
     why_not,
 )
-from slotkeeper.console.views.rows import Row, rank
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.rows import Row, Verdict, rank
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 

@@ -18,8 +18,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.views import quarantine as models
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import Choice, JobQuarantine
-from slotkeeper.console.views.rows import Column, Row, age, named_by
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.rows import Column, Row, Verdict, age, named_by
 from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import JobSpec

@@ -13,7 +13,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views import headlines
-from slotkeeper.console.views.rows import Column, Row, age, columns_for
+from slotkeeper.console.views.rows import Column, Row, Verdict, age, columns_for
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
@@ -28,7 +28,6 @@ from slotkeeper.console.views.slots import (
     slot_rows,
     ttl_line,
 )
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 

@@ -11,9 +11,8 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import DOT, TableScreen
 from slotkeeper.console.views import sql_views as models
 from slotkeeper.console.views.detail import command_in
-from slotkeeper.console.views.rows import Row
+from slotkeeper.console.views.rows import Row, Verdict
 from slotkeeper.console.views.sql_views import VIEW_COLUMNS, SeenView
-from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 

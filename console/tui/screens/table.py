@@ -26,6 +26,7 @@ from slotkeeper.console.views.rows import (
     Column,
     Order,
     Row,
+    Verdict,
     calmly,
     clause,
     columns_for,
@@ -37,7 +38,7 @@ from slotkeeper.console.views.rows import (
     turned,
 )
 from slotkeeper.console.views.signs import ROLES, verdict_sign
-from slotkeeper.console.views.verdict import MOST_VERDICT, Verdict
+from slotkeeper.console.views.verdict import MOST_VERDICT
 from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1

@@ -19,7 +19,7 @@ from slotkeeper.console.views.detail import (
     with_keys,
 )
 from slotkeeper.console.views.jobs import dn_signs, job_rows
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.rows import Verdict
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
