@@ -366,6 +366,9 @@ _COUNT = thing(
         "whole": flag("false: the numbers are minimums"),
         "oldest": maybe(text("the position of the first change")),
         "oldest_us": maybe(whole("the time of the first change, microseconds since 1970-01-01T00:00:00Z")),
+        "reshaped": text(
+            "the first statement in the range that can have changed the columns, with its position; empty: none"
+        ),
         "oldest_at": maybe(moment("the same time")),
     },
 )
