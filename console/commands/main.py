@@ -53,7 +53,7 @@ class Entry:
 
 COMMANDS: dict[str, Entry] = {
     "status": Entry("slotkeeper.console.commands.status", "overall state for monitoring", group=False),
-    "probe": Entry("slotkeeper.console.commands.probe", "of one job, for Kubernetes", False, beside="status"),
+    "probe": Entry("slotkeeper.console.commands.probe", "checks for Kubernetes", False, beside="status"),
     "watch": Entry("slotkeeper.console.commands.watch", "follow one job in six lines below the prompt", group=False),
     "verify": Entry("slotkeeper.console.commands.verify", "compare source and target of a job", group=False),
     "audit": Entry("slotkeeper.console.commands.audit", "who changed what, when and why"),

@@ -487,7 +487,7 @@ class JobSpec:
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def rewritten(self, source_table: str) -> list[ChannelSpec]:
-        """Return the channel of a source table if its rows are rewritten between source and target, else None."""
+        """Return a list of a source table's channel if its rows are rewritten on their way, else an empty list."""
         return [one for one in self.channels if one.source_table == source_table and not one.is_plain]
 
     def lane_key(self, shard: str = "") -> LaneKey:

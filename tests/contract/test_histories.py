@@ -26,10 +26,11 @@ from tests.support.sqlite_pair.sink import ADDS_UP, TOKENS
 from tests.support.virtual import World
 
 __all__ = ["pair"]
-EVERY = (FIRST, SECOND, KEEPS, ADDS_UP, TOKENS, DORIS, HOLOGRES, OF_HOLOGRES, BY_STREAM, BY_SLOT, MYSQL)
+FAST = (FIRST, SECOND, KEEPS, ADDS_UP, TOKENS, DORIS)
+SLOW = (HOLOGRES, OF_HOLOGRES, BY_STREAM, BY_SLOT, MYSQL)
 
 
-@pytest.mark.parametrize("pair", EVERY, indirect=True)
+@pytest.mark.parametrize("pair", [*FAST, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)], indirect=True)
 def test_a_random_history_ends_equal(pair: Pair, world: World, seed: int) -> None:
     history = History(pair, world, random.Random(seed))
     for turns in (3, 2):

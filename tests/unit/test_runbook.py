@@ -20,7 +20,7 @@ REJECTED = "**Rejected:**"
 """Starts the list, in the part Fix, of the commands that Slotkeeper rejects in this incident."""
 TASKS = {
     *("I must reset a slot", "Slotkeeper was upgraded", "A new cluster, or a new kernel: how does it behave?"),
-    "I want a job on a Spark cluster",
+    *("I want a job on a Spark cluster", "I want a job on Kubernetes"),
 }
 """Sections about a task, without a fault."""
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")

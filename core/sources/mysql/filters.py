@@ -34,7 +34,7 @@ class Selection(Mapped):
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Selection:
-        return cls(channel.read, channel.where, channel.cascades == ALLOW)
+        return cls(channel.read, channel.where, channel.timed, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
         """Return the indexes of the selected columns in the table's rows."""
