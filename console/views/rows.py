@@ -282,9 +282,9 @@ def both_ends(name: str, most: int) -> str:
 
 
 def _at_most(text: str, room: int) -> str:
-    """Return the beginning of a text, truncated to `room` cells."""
-    while width_of(text) > room:
-        text = text[: min(len(text) - 1, room)]
+    """Return the beginning of a text, truncated to `room` cells; "" if there is no room."""
+    while width_of(text) > max(0, room):
+        text = text[: max(0, min(len(text) - 1, room))]
     return text
 
 
@@ -304,13 +304,15 @@ def clause(text: str, cells: int) -> str:
     'orders_rt: mart.orders is locked by pid 7, user postgres ..'
     >>> clause("SLOT LOST: the point of dn_1 is gone", 30), clause("short", 9), clause("onewordthatistoolong", 10)
     ('SLOT LOST: the point of ..', 'short', '')
+    >>> clause("SLOT LOST", -5)
+    ''
     """
     if width_of(text) <= cells:
         return text
     kept = _at_most(text, cells - 3)
     for mark in (", ", "; ", " "):
         place = kept.rfind(mark)
-        if place >= cells * 2 // 3:
+        if place >= max(1, cells * 2 // 3):
             return f"{kept[:place]} .."
     return ""
 

@@ -14,6 +14,7 @@ from enum import Enum
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.spec import JobSpec, SparkOptions
+from slotkeeper.core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,14 @@ class Order:
         return f"(requested by {self.asked_by}, order {self.id})"
 
     def words(self) -> list[str]:
-        """Return the arguments of `slotkeeper`; only the options of `ORDERS` are passed on.
+        """Return the arguments of `slotkeeper`; only the options of `ORDERS` are passed on. Raises Refused for a
+        command that only another version knows.
 
         >>> Order("1", "a", "retry", {"job": "a", "config": "x"}, asked_by="u@etl2").words()
         ['jobs', 'retry', '--reason=(requested by u@etl2, order 1)', '--', 'a']
         """
+        if self.verb not in ORDERS:
+            raise Refused(f"this version does not know the command {self.verb!r} of another host", "upgrade this host")
         command, places, options = ORDERS[self.verb]
         given = [f"--{name}={self.options[name]}" for name in options if self.options.get(name)]
         fixed = {"retry": [], "resume": ["--resume"]}.get(self.verb, ["--execute"])

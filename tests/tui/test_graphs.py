@@ -60,7 +60,9 @@ async def test_h_shows_lag_and_rate_with_figures_times_and_what_happened(made: F
 @driven(lambda folder: just_ended(folder, ascii_only=True))
 async def test_the_ascii_form_has_a_scale_with_units_times_and_letters(made: Filled, pilot: Pilot[int]) -> None:
     made.app.open("graphs", "orders_rt", "2")
-    shown = await until(pilot, made.app, READ)
+    assert (await until(pilot, made.app, READ, "last 10 min")).isascii()
+    await press(pilot, "t")
+    shown = await until(pilot, made.app, READ, "last 1 h")
     assert shown.isascii()
     assert "10m|" in shown and "#" in shown and "no record" in shown and "+02:30" in shown
 
@@ -68,8 +70,8 @@ async def test_the_ascii_form_has_a_scale_with_units_times_and_letters(made: Fil
 @driven(just_ended)
 async def test_t_goes_through_the_spans_and_the_cursor_chooses_the_dn(made: Filled, pilot: Pilot[int]) -> None:
     made.app.open("graphs", "orders_rt", "2", "dn_1")
-    shown = await until(pilot, made.app, "Lag and rate of dn_1")
-    await press(pilot, "t")
+    await until(pilot, made.app, "Lag and rate of dn_1", "last 10 min")
+    await press(pilot, "t", "t")
     await until(pilot, made.app, "last 6 h")
     await press(pilot, "t", "t")
     shown = await until(pilot, made.app, "last 10 min")

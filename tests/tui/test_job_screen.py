@@ -36,7 +36,7 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
     async def do(pilot: Pilot[int]) -> None:
         shown = await at_its_job(made, pilot)
         first = next(line for line in shown.splitlines() if "dn_2 " in line and "idle" in line)
-        assert "1 m 0 s    500 " in first and (size == SMALL or "\u2585" * 8 in first)
+        assert "1 m 0 s      500 " in first and (size == SMALL or "\u2585" * 8 in first)
         assert first.rstrip(" \u2502").endswith("  2400")  # a missing ETA is blank
         assert "busy with: source 16 % / sink 81 % / registration 3 %   bottleneck: sink" in shown
         assert "RUNNING since 11-21 02:31:07 (11m00s)" in shown
@@ -77,7 +77,7 @@ async def test_lanes_of_one_table_do_not_say_it(made: Filled, pilot: Pilot[int])
 async def test_sparklines_are_ascii_where_the_terminal_is(made: Filled, pilot: Pilot[int]) -> None:
     shown = await at_its_job(made, pilot)
     assert shown.isascii()
-    assert "500 33333333" in shown
+    assert "500   33333333" in shown
 
 
 def test_the_log_follows_until_one_scrolls_and_says_how_much_is_new(tmp_path: Path) -> None:

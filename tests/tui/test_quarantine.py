@@ -232,7 +232,7 @@ async def test_one_entry_whole_with_its_values_and_its_neighbours(
     await press(pilot, "enter")
     text = await until(pilot, made.app, "12345.60", "entry 42 quarantined")
     found = shown(made.app, QuarantineEntryScreen)
-    assert "* amount" in text and "note                 NULL" in text
+    assert "* amount" in text and "note          NULL" in text
     await press(pilot, "j", "j")
     assert "amount = 12345.60" in screen(made.app)
     await press(pilot, "right_square_bracket")

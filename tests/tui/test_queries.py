@@ -79,7 +79,6 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         shown = await stores.read(pilot)
         assert stores.asked[0] == ["second"], "no store is queried for a job that was started here"
         assert " 2 of 2 jobs " in shown
-        assert size == SMALL or "all targets current" in shown, "it has no target"
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "RUNNING" in line]
         assert size == SMALL or "dn_1" in row
         assert "?" not in row
