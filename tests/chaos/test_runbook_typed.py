@@ -27,7 +27,7 @@ from tests.support.waiting import until
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 PRINTED = re.compile(r"(?:^|`)(slotkeeper [^`\n]+)", re.MULTILINE)
 NAMED_ONLY = (
-    *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
+    *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper run JOB", "slotkeeper verify"),
     *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
     "slotkeeper audit accept --reason TEXT",
     "slotkeeper locks end 4711 --began 2026-11-27T12:00:00.500000Z --sink mart --reason REASON",
@@ -35,7 +35,7 @@ NAMED_ONLY = (
     "slotkeeper docs systemd/slotkeeper-ensure.service",
     'slotkeeper jobs start orders_rt --confirm orders_rt --reason "why"',
 )
-"""Each incident has its own test of the first; two are part of a sentence about responsibilities or later steps; two
+"""Each incident has its own test of the first; three are part of a sentence about responsibilities or later steps; two
 are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then one for an audit of an earlier
 version, which `tests/unit/console/test_audit_command.py` has; two end a session in front of a job's, which
 `tests/integration/test_ended_blockers.py` types as `slotkeeper locks` prints it;
@@ -85,6 +85,8 @@ ONE_TABLE: tuple[Command | Act, ...] = (
     Command("slotkeeper jobs resume orders_rt"),
     _running,
     Command("slotkeeper jobs retry JOB"),
+    Command("slotkeeper probe live JOB"),
+    Command("slotkeeper probe ready JOB"),
     _killed,
     Command('slotkeeper jobs ensure --reason "reboot"'),
     _running,
