@@ -231,6 +231,8 @@ CASES = (
     ), store=STORE, refused=((2, "sink.properties.partial_columns"),)),
     Case("Flink, `doris` sink without a store", _from_cdc(sink=_DORIS), refused=((2, "progress_store"),)),
     Case("Flink, `kafka`", _from_cdc(sink="'connector' = 'kafka', 'topic' = 'orders'"), refused=((2, "connector"),)),
+    Case("Flink: one source, two sinks", _from_dws() + _table("u", _JDBC) + ";\nINSERT INTO u SELECT * FROM s;\n",
+         refused=((1, "binlogSlotName"),)),
     Case("Flink: a view", _from_dws() + "CREATE VIEW v AS SELECT * FROM s;\n", refused=((4, "CREATE VIEW"),)),
     Case("Doris, CREATE SYNC alone", _SYNC, store=STORE,
          refused=((1, "host"), (1, "user"), (1, "host"), (1, "user"))),
@@ -248,6 +250,9 @@ CASES = (
     Case("Debezium, MySQL to PostgreSQL", f'{_DEBEZIUM}, "snapshot.mode": "initial"}}}}\n{_KAFKA_SINK},\n'
          '"insert.mode": "upsert", "delete.enabled": "true", "table.name.format": "mart.${topic}"}}',
          takes=('into = "mart.shop1_shop_orders"', "ignore_delete = false", 'write_mode = "auto"')),
+    Case("Debezium, a name without the topic", f"{_DEBEZIUM}}}}}\n{_KAFKA_SINK},\n"
+         '"insert.mode": "upsert", "delete.enabled": "true", "table.name.format": "mart.events"}}',
+         refused=((4, "table"),)),
     Case("Debezium, the sink's defaults", f"{_DEBEZIUM}}}}}\n{_KAFKA_SINK}}}}}", refused=((4, "insert.mode"),)),
     Case("Debezium, transforms and columns", _DEBEZIUM + ', "transforms": "route",\n"transforms.route.regex": "(.*)",'
          '"column.include.list": "shop.orders.id"}}', sink=SINK,
@@ -275,7 +280,7 @@ _TEXT = """\
 # Import a pipeline
 
 You already have a pipeline in Flink SQL, in Binlog Load, in canal, in Debezium or in holo-client.
-`slotkeeper import` prints the configuration for it, and for each option what became of it.
+`slotkeeper import` prints the configuration for it, and the result of each option.
 
 ```
 slotkeeper import orders.sql > config.toml

@@ -205,6 +205,7 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
     _place(draft, sink, draft.given.sink, "sink")
     ends = (_server(draft, source, "source"), _server(draft, sink, "sink"))
     _names(flow, source, sink)
+    _claims(draft, source, sink, *ends)
     lines: dict[str, list[Line]] = {
         part: _once([*source.lines.get(part, ()), *sink.lines.get(part, ())])
         for part in (JOB, BINLOG, SINK_OPTIONS, RETRY)
@@ -227,6 +228,23 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
         return
     free = _free(name if not draft.jobs else "", sink.name or source.name, {job.name for job in draft.jobs})
     draft.jobs.append(_Job(free, *ends, [(flow, source, sink)], lines, flow.together))
+
+
+def _claims(draft: _Draft, source: End, sink: End, source_server: str, sink_server: str) -> None:
+    """Refuse a target and a slot that an earlier flow uses: the configuration allows both once."""
+    for job in draft.jobs:
+        for _, one, two in job.flows:
+            if job.sink == sink_server and sink.name and two.name == sink.name:
+                text = f"{safe(sink.name, 80)} is already written from {safe(one.name, 80)}; write another target"
+                sink.refuse(Option("table", "", sink.table.line), text)
+            slot = _slot(source)
+            if job.source == source_server and one.name == source.name and slot and slot == _slot(one):
+                text = f"slot {safe(slot, 80)} is used for {safe(two.name, 80)} too; write another slot"
+                source.refuse(Option("binlogSlotName", "", source.table.line), text)
+
+
+def _slot(source: End) -> str:
+    return next((str(line.value) for line in source.lines.get(BINLOG, ()) if line.key == "binlog_slot_name"), "")
 
 
 def _end(table: Table | None, as_source: bool, given: Given) -> End:
