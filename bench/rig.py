@@ -82,8 +82,7 @@ class Sizes:
 class Span:
     """The changes of a round on one DN: sync points from `after` up to `latest`, both included.
 
-    The stand-in's newest point is the first one that no transaction has used yet, so the round's first point is
-    `after`.
+    The stand-in's newest point is the first unused one, so the round's first point is `after`.
     """
 
     name: str

@@ -96,7 +96,7 @@ class Busy(SlotkeeperError):
 
 
 class AccessRefused(SlotkeeperError):
-    """A rejected login or a missing privilege; tried at most twice, so that no account gets locked."""
+    """A rejected login or a missing privilege; the connection is tried at most twice, so that no account is locked."""
 
     kind = ErrorKind.ACCESS
 

@@ -127,7 +127,7 @@ def docs(
     ] = "",
     as_json: select.Json = False,
 ) -> None:
-    """List the documentation pages; open PAGE, at a section with PAGE#SECTION."""
+    """List the documentation pages, or open PAGE; PAGE#SECTION opens it at that section."""
     if not page:
         listed = titles()
         if as_json:

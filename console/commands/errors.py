@@ -33,7 +33,7 @@ _STATES = [*(state.value for state in EntryState), _ALL]
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="IDs of entries")]
 All = Annotated[bool, typer.Option("--all", help="all quarantined rows of the job")]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the entries and in the audit")
+    str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the entries and in the audit log")
 ]
 
 

@@ -447,7 +447,7 @@ def cancel(
     from slotkeeper.core.state.audit import Audit, intent
 
     if confirm != job:
-        raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
+        raise Refused(f"the typed name is not {job!r}; nothing was cancelled", f"--confirm {job}")
     if not reason.strip():
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
     loaded, folder = select.state_of(ctx, state_dir)

@@ -25,7 +25,7 @@ _BUSIEST = 0.70
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane at one time: its events so far, its position, and the latest position, as numbers.
+    """One lane at a point in time: its events so far, its position, and the latest position, as numbers.
 
     Counters with different `phase` cannot be compared.
     """

@@ -161,7 +161,7 @@ def problem_lines(job: JobFacts, verdict: Verdict | None, now: datetime) -> Line
 
 
 def problem(level: Level, words: str) -> Lines:
-    """Return the line of a problem."""
+    """Return the line that shows a problem."""
     return [(level, labelled("Problem", words))]
 
 

@@ -345,7 +345,7 @@ def what_is_safe(job: JobFacts) -> str:
     if job.state is JobState.PAUSED and job.alive:
         return f"`slotkeeper jobs resume {name}` continues from its position"
     if job.level in FAULTS:
-        return f"wait, or read `slotkeeper jobs show {name}`; nothing is skipped"
+        return f"wait, or run `slotkeeper jobs show {name}`; nothing is skipped"
     return "nothing"
 
 

@@ -45,7 +45,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
             ),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
             *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
-            (Level.FINE, f"action {one.to_do}"),  # before text from outside, which can be long
+            (Level.FINE, f"action {one.to_do}"),  # placed first, because the external text below can be long
             (Level.FINE, f"who    {safe(one.who, 300)}"),
             (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
         ]

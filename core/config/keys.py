@@ -138,7 +138,7 @@ class _Login:
     user = Key(values.text(63), REQUIRED)
     """role to log in as"""
     password_file = Key(_TEXT)
-    """file with the password; a relative path starts at this file's folder; one trailing newline is removed"""
+    """file with the password; relative to the configuration file's folder; one trailing newline is removed"""
     password_env = Key(values.env_name)
     """environment variable with the password"""
     password_command = Key(_TEXT, private=True)
@@ -150,7 +150,7 @@ class _Tls:
     """TLS mode: disable, allow, prefer, require, verify-ca, or verify-full (the safe mode); the default is require, or
     prefer if the server is on this host; must be set for a PROD job if the default is not the safe mode"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the server's certificate authority; a relative path starts at this file's folder"""
+    """file with the certificate of the server's certificate authority; relative to the configuration file's folder"""
     sslcert = Key(_TEXT)
     """file with the client certificate, on each host that connects"""
     sslkey = Key(_TEXT)
@@ -231,8 +231,8 @@ class _DorisLine:
     sslmode = Key(values.choice("disable", "require", "verify-ca", SAFEST), SAFEST)
     """TLS mode for loads and queries: disable, require, verify-ca or verify-full"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority of FE and BE; the default is the system's authorities; a relative path
-    starts at this file's folder"""
+    """file with the certificate of the authority of FE and BE; the default is the system's authorities;
+    relative to the configuration file's folder"""
     compression = Key(values.choice("none", "gzip"), "none")
     """compression of loads: none or gzip; BEs accept gzip for JSON since version 3.0.5"""
 
@@ -362,7 +362,7 @@ class _Channel:
     """columns that a worker computes, as { name = "expression" }, such as { cents = "price * 100" }; a name of a
     mirrored column replaces it, so that its own value is never written ([expressions](expressions.md))"""
     salt_file = Key(_TEXT)
-    """file with the text that expressions use as `salt()`; a relative path starts at this file's folder"""
+    """file with the text that expressions use as `salt()`; relative to the configuration file's folder"""
     salt_env = Key(values.env_name)
     """environment variable with the text that expressions use as `salt()`"""
     synced_at = Key(values.column)
@@ -391,7 +391,7 @@ class _Rounds:
     min_interval = Key(values.duration(10, values.DAY // 24), unit="ms")
     """pause between two rounds of the job's views"""
     delta_rows_max = Key(values.whole(1, 1_000_000_000))
-    """maximum number of changes of one view that a round applies; if there are more, the view is built again"""
+    """maximum number of changes to one view that a round applies; if there are more, the view is built again"""
 
 
 class _Retry:
@@ -409,7 +409,7 @@ class _Spark:
     master = Key(values.master)
     """where tasks run: `local[N]` (N task slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
     secret_file = Key(_TEXT)
-    """file with a cluster's `spark.authenticate.secret`; a relative path starts at this file's folder"""
+    """file with a cluster's `spark.authenticate.secret`; relative to the configuration file's folder"""
     secret_env = Key(values.env_name)
     """environment variable with a cluster's `spark.authenticate.secret`"""
     secret_command = Key(_TEXT, private=True)
@@ -511,8 +511,7 @@ class _Alerts:
     command_timeout = Key(values.duration(1_000, values.DAY // 24), unit="ms")
     """time limit of the command, after which it and its child processes are killed"""
     metrics_file = Key(_TEXT)
-    """file for metrics in OpenMetrics text format ([alerts](alerts.md)); a relative path starts at this file's folder
-    file for metrics in OpenMetrics text format ([alerts](alerts.md)); a relative path starts at this file's folder"""
+    """file for metrics in OpenMetrics text format ([alerts](alerts.md)); relative to the configuration file's folder"""
 
 
 class _Access:

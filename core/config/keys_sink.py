@@ -38,7 +38,7 @@ class _SinkOptions:
     """drop deletes"""
     ignore_null_when_update = vendor(values.boolean)
     """only with conflict_strategy = "update": keep a column of an existing row if its new value is NULL"""
-    connection_size = vendor(values.only(1, "a lane has one writer, so that the changes of each key stay in order"))
+    connection_size = vendor(values.only(1, "a lane has one writer, so that the changes to each key stay in order"))
     """number of writers per lane; must be 1, which preserves the order of writes; lanes write in parallel"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
     """age at which a worker's connection to the sink is closed and reopened"""

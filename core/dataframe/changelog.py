@@ -37,7 +37,7 @@ RAW, NET, WEIGHTED = "raw", "net", "weighted"
 FORMS = {
     RAW: "every event; an update is two rows (B, U), so that no aggregate over them is one of the table",
     NET: "the newest state of each key of a batch (I, U or S), or d if the table no longer has the key",
-    WEIGHTED: f"every event with {WEIGHT} 1 or -1: sum(amount * {WEIGHT}) is the change of the table's sum",
+    WEIGHTED: f"every event, with {WEIGHT} 1 or -1: sum(amount * {WEIGHT}) is the change in the table's sum",
 }
 """The forms of a changelog, each with its meaning."""
 
@@ -46,7 +46,7 @@ BEFORE = EventType.BEFORE.value
 AFTER = EventType.AFTER.value
 DELETE = EventType.DELETE.value
 COPIED = "S"
-"""Kind of a row from the table's copy (`start = "initial"`): an upsert that precedes every change of its key."""
+"""Kind of a row from the table's copy (`start = "initial"`): an upsert that precedes every change to its key."""
 BEGINNING = -1
 """The value of POINT and SEQUENCE in a copied row; in binlog events they start at 0."""
 

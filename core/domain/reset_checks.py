@@ -190,7 +190,7 @@ def changed_check(goal: Goal, target: str, why: str) -> Check:
     """Check that the reset does not discard a recorded TARGET CHANGED; after an undo, that error is reported again."""
     name = "same target"
     if not why:
-        return Check(name, True, "no change of the target is recorded")
+        return Check(name, True, "no change to the target is recorded")
     said = f"target {target} {why}"
     if goal.kind is TargetKind.SNAPSHOT:
         return Check(name, True, f"{said}; a snapshot fixes it")

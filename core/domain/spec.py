@@ -122,7 +122,7 @@ FOLLOWING = (IGNORE, APPLY)
 
 
 READ_BY = ("sql", "stream")
-"""Ways to read the changes of a Hologres table."""
+"""Ways to read the changes to a Hologres table."""
 
 
 @dataclass(frozen=True, slots=True)

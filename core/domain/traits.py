@@ -15,7 +15,7 @@ from slotkeeper.core.errors import Refused
 
 
 class Newest(Enum):
-    """Whether the newest position that a table's status shows also advances with changes of other tables."""
+    """Whether the newest position that a table's status shows also advances with changes to other tables."""
 
     OWN = "own"
     """No, or positions of different tables cannot be compared."""
@@ -197,7 +197,7 @@ def limits(job: JobSpec) -> Iterator[str]:
     if options.ignore_delete:
         yield "ignore_delete: deleted rows remain"
     if any(one.soft_delete for one in (*job.channels, *(it.channel for it in job.patterns))):
-        yield "soft_delete: deleted rows remain, marked"
+        yield "soft_delete: deleted rows are kept and marked as deleted"
     if options.updates_only:
         yield f'write_mode = "{options.write_mode}": rows that the target lacks are never inserted'
     if options.conflict_strategy == "ignore":

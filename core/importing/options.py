@@ -145,7 +145,7 @@ _MYSQL_CDC: dict[str, Rule] = {
     "scanincrementalcloseidlereaderenabled": note("Spark tasks end by themselves"),
     "scannewlyaddedtableenabled": note("each table is a channel"),
     "scanincrementalsnapshotbackfillskip": only("false", "the copy and the changes always meet exactly; remove it"),
-    "scanreadchangelogasappendonlyenabled": only("false", "each change is applied according to its type; remove it"),
+    "scanreadchangelogasappendonlyenabled": only("false", "each change keeps its type; remove this setting"),
     "connecttimeout": at(SERVER, keys.MYSQL.keys, "connect_timeout"),
     "connectmaxretries": _RETRIES,
     "connectionpoolsize": at(BINLOG, keys_source.BINLOG, "connection_pool_size"),

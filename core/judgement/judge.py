@@ -46,7 +46,7 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
     start = f"`slotkeeper jobs start {typed(seen.job)}` reports SLOT LOST, or creates the slot if the job never ran"
     yield Fault(
         "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "the slot does not exist in the source",
-        "the source retains no changes of the table for this job", start, None, seen.job, seen.table, seen.slot,
+        "the source retains no changes to the table for this job", start, None, seen.job, seen.table, seen.slot,
         "ABSENT",
     )  # fmt: skip
 

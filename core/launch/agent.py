@@ -81,7 +81,7 @@ class Agent:
         self._reaching: Future[None] | None = None
 
     def round(self) -> None:
-        """Do one round; an error of a store is reported once, and does not end the agent."""
+        """Do one round; an error from a store is reported once and does not stop the agent."""
         if self._reaching is None or self._reaching.done():
             self._reaching = self._prober.submit(self._reach)
         with Store.open(self._folder.path, migrates=True) as store:

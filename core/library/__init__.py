@@ -1,4 +1,4 @@
-"""The core as a library for user programs: read the changes of a table, and write batches or single records.
+"""The core as a library for user programs: read the changes to a table, and write batches or single records.
 
 The library uses no progress rows. A program that exits between writing and confirming reads its last batch again, and
 upserts and deletes by key make that harmless. A slot that is read in this way belongs to no job.

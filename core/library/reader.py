@@ -1,4 +1,4 @@
-"""Reads the changes of one table in batches, confirms them, and continues after them in a later run."""
+"""Reads the changes to one table in batches, confirms them, and continues after them in a later run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ OLDER_SECONDS = 10.0
 
 
 class Reader:
-    """The changes of one table, read in this thread; the job supplies source, table, slot and options.
+    """The changes to one table, read in this thread; the job supplies source, table, slot and options.
 
     A server that stores positions (DWS, Hologres with slots) continues at its slot. For the others (MySQL, Hologres
     without slots), the program stores the mark of each DN's last batch, and passes the marks to `start`.

@@ -309,7 +309,7 @@ class ResetStore(LaneFence, Lease, Protocol):
         """Record the epoch to which the reset has raised the rows."""
 
     def target_changed(self) -> str:
-        """Return the recorded change of the target as the end of a sentence; "" if there is none."""
+        """Return the recorded change to the target as the end of a sentence; "" if there is none."""
 
     def ended(self, limit: int = 100) -> list[tuple[str, int]]:
         """Return the plan and the epoch of each ended reset that raised an epoch, newest first."""
@@ -465,7 +465,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
     @property
     def newest(self) -> Newest:
-        """Whether the newest position in a table's status also advances with changes of other tables."""
+        """Whether the newest position in a table's status also advances with changes to other tables."""
 
     @property
     def shards_apart(self) -> bool:

@@ -340,7 +340,7 @@ class Failover(Protocol):
 
 
 class Shapes(Protocol):
-    """Finds changes of a table's columns in the source's log; a kind of source without it compares statuses only."""
+    """Finds changes to a table's columns in the source's log; a kind of source without it compares statuses only."""
 
     def change(self, after: Position) -> LoggedChange | None:
         """Return the statement that stopped a lane at a position; None if rows of the table come first.
@@ -366,7 +366,7 @@ class SourceTable:
     failover: Failover | None = None
     """Moves lanes to another server; None if this kind of server does not support it."""
     shapes: Shapes | None = None
-    """Follows changes of the table's columns; None if this kind's log does not contain them."""
+    """Follows changes to the table's columns; None if this kind's log does not contain them."""
 
     @property
     def own_slot(self) -> Slot:
@@ -457,7 +457,7 @@ class SlotWords:
     retains: bool = True
     calls: SlotCalls = SlotCalls()
     there: str = "both points are registered on every DN"
-    no_expiry: str = "the source retains no data for this slot that could expire"
+    no_expiry: str = "the source retains no data for this slot, so nothing can expire"
     ddl: DdlWords | None = None
 
 

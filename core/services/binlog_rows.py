@@ -97,7 +97,7 @@ def _shard(inspector: Inspector, nodes: Mapping[str, int], ask: Ask, stands: Pla
         if name in at and one.point is not None and ((place := at[name]) is None or one.point >= place)
     ]
     choice = unread or [(at[name], name) for name in sorted(at)]
-    # compare DNs by pair, only to find the first: the pairs of a lane increase
+    # within a lane the pairs only increase, so the DNs are compared to find the one with the first pair
     name = min(choice, key=lambda one: one[0].pair if one[0] is not None else (-1, -1))[1]
     return Shard(name, nodes[name])
 

@@ -106,7 +106,7 @@ class Preflight:
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
-MOMENT = "this answer applies only now: the next commit on the table can change it"
+MOMENT = "this answer is valid only at this moment: the next commit on the table can change it"
 NO_DDL = "on this source, no DDL or maintenance waits for readers or clears unread changes"
 
 

@@ -1,4 +1,4 @@
-"""The triggers that capture the changes of a view's tables, and the tables that they fill.
+"""The triggers that capture the changes to a view's tables, and the tables that they fill.
 
 A trigger runs in the transaction of the change, so a delta and its change are committed together or not at all. It is a
 statement trigger with transition tables (PostgreSQL, "CREATE TRIGGER": they hold all rows that the statement changed),
@@ -42,7 +42,7 @@ def create_deltas(view: View, names: Names, adds: bool) -> list[str]:
 
 
 def capture_body(view: View, names: Names, table: str, adds: bool) -> str:
-    """Return the body of the function that captures the changes of a table.
+    """Return the body of the function that captures the changes to a table.
 
     It never fails: a view must not stop the mirror, so an error becomes a mark, after which the view is rebuilt. No
     setting switches it off, because every login can change the settings of its session.
@@ -157,7 +157,7 @@ ROUND = OWN + "views.round"
 
 
 def guard_body(view: View, names: Names) -> str:
-    """Return the body of the function that records changes of the view's own table by other sessions.
+    """Return the body of the function that records changes to the view's own table by other sessions.
 
     A round's own changes need the setting and a login with the rights of the function's owner, who is current_user in
     the function (PostgreSQL, "System Information Functions"); such a login could drop the trigger, too.
@@ -177,7 +177,7 @@ END
 
 
 def create_guard(view: View, names: Names) -> list[str]:
-    """Return the statements that create the guard, which records changes of the view's own table by other sessions."""
+    """Return the statements that create the guard, which records changes to the view's own table by other sessions."""
     body = guard_body(view, names)
     function = f"{quoted(names.schema)}.{quoted(function_of(body, GUARD))}"
     trigger = quoted(names.trigger(view.target, "g"))

@@ -88,7 +88,7 @@ class Capture(Enum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A parsed view; `may_add`: its form allows the delta method, if the types of its sums do, too."""
+    """A parsed view; `may_add`: its form allows the delta method, provided that the types of its sums do."""
 
     target: str
     branches: tuple[Branch, ...]

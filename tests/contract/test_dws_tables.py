@@ -1,7 +1,7 @@
 """How the stand-in treats tables: names of columns, concurrent drops, child tables; it sends no notices.
 
 A partition is not a separate table in DWS ("CREATE TABLE PARTITION"), so a row written into a partition is a
-change of the table.
+change to the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of a table's rows without row events: rejected before a start, and a stop at their position in the stream."""
+"""Changes to a table's rows without row events: rejected before a start, and a stop at their position in the stream."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_an_attempt_that_lost_leaves_nothing_in_the_target(target: QueryEffects)
 
 
 def test_two_rows_of_one_change_are_refused(target: QueryEffects) -> None:
-    with pytest.raises(Refused, match="one change of a key arrived as several unordered rows"):
+    with pytest.raises(Refused, match="one change to a key arrived as several unordered rows"):
         target.batch(0, [put(ONE, 1), put(ONE, 2)])
     assert (values(target), target.fence()) == ({}, [])
 

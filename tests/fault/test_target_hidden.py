@@ -1,4 +1,4 @@
-"""A change of a target that another cause seems to explain is reported nevertheless."""
+"""A change to a target that another cause seems to explain is reported nevertheless."""
 
 from __future__ import annotations
 

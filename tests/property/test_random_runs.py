@@ -1,6 +1,6 @@
 """Any history of a table, interrupted at any point: the mirror equals the source, and every event is counted once.
 
-Histories are drawn over few keys, so that inserts, deletes, changed keys and repeated changes of one key meet
+Histories are drawn over few keys, so that inserts, deletes, changed keys and repeated changes to one key meet
 within one batch.
 """
 

@@ -1,4 +1,4 @@
-"""Random changes of a table's columns: the statements for its target can be executed in order, and are needed once."""
+"""Random changes to a table's columns: the statements for its target can be executed in order, and are needed once."""
 
 from __future__ import annotations
 

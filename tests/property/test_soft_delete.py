@@ -100,7 +100,7 @@ def one_batch(effects: Effects, kills: Kills, draw: random.Random, way: str, fir
     Half of the steps are killed and taken again, alone or with the next one.
     """
     accepts, keys, cuts = draw.choice((None, even)), draw.choice((3, 30)), draw.choice((3, 15))
-    if way == "optimistic":  # such a step has one change of a key, and no changed key
+    if way == "optimistic":  # such a step has one change to a key, and no changed key
         keys, cuts = 30, 40
     numbers = range(first, first + SIZES[way])
     histories = [history(draw, number, keys, transactions=20, cuts=cuts) for number in numbers]

@@ -1,4 +1,4 @@
-"""Views with every form that is maintained, random changes of the tables below them, and a fresh SELECT to judge by."""
+"""Views with every form that is maintained, random changes to the tables below them, and a fresh SELECT to judge by."""
 
 from __future__ import annotations
 

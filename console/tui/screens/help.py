@@ -44,8 +44,8 @@ LEGEND = (
         "CHANGES",
         (
             "read-only at start; `:rw REASON` allows changes for",
-            "ten minutes, `:ro` ends this; when read-only, actions",
-            "stop at their preview; --read-only forbids changes",
+            "ten minutes, or until `:ro`; a read-only console stops",
+            "at an action's preview; --read-only forbids changes",
         ),
     ),
 )

@@ -54,7 +54,7 @@ LOG = logging.getLogger("slotkeeper.dataframe")
 
 
 class _Quiet:
-    """A narrator that logs only the waits of a start, each text at most once per `SAID_AGAIN` seconds.
+    """A narrator that logs only what a start waits for, each text at most once per `SAID_AGAIN` seconds.
 
     Implements `slotkeeper.core.engine.driver.context.Narrator`.
     """

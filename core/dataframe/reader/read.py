@@ -45,7 +45,7 @@ def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
         images = Images(tuple(part.layout.columns), tuple(part.only))
         log = changelog_of(session, part.job, images, part.feed if isinstance(part, RangePart) else "").source
         rows = _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
-        # all changes of a key are in one part of a batch, so its net effect is that of its part
+        # all changes to a key are in one part of a batch, so its net effect is that of its part
         yield from Reduce(part.layout.key)(rows) if part.layout.form == NET else rows
 
 

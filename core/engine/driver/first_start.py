@@ -217,8 +217,8 @@ def _start_at_newest(ctx: JobContext, starter: SourceTable) -> list[LaneStart]:
     DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
     calls it twice. The first call starts recording, but a transaction that was open then can have unrecorded rows. Once
     all such transactions have ended, the second call moves past their rows. DWS, "Subscribing to Hybrid Data Warehouse
-    Binlog": a TRUNCATE or DDL clears sync points; one that is executed between the calls is not visible after the
-    second.
+    Binlog": a TRUNCATE or DDL clears sync points. If it is executed between the two calls, the second call does not
+    show it.
     """
     _move_to_newest(starter)
     begun = {status.shard for status in starter.source.read_status(None) if not status.kept.missing}

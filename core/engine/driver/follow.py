@@ -1,4 +1,4 @@
-"""Continues a table after a change of its columns, without a copy, if the source's log contains the statement.
+"""Continues a table after a change to its columns, without a copy, if the source's log contains the statement.
 
 The lane has applied everything before the statement. In one transaction of the store, its row gets the position after
 the statement, together with the columns after it and their fingerprint. If the target has to be altered, a sink that is
@@ -202,6 +202,6 @@ def _continue(
     if verdict.losses and part.consents is not None:
         part.consents.drop(job.channel.source_table)
     if part.audit is not None and line is not None:
-        part.audit.outcome(line, "done: continues without a copy", done | places)
+        part.audit.outcome(line, "done: the table continues without a copy", done | places)
     altered = f"; target altered: {'; '.join(shape.statements)}" if shape.statements else ""
     part.narrator.event(JobEvent.RESHAPED, f"{said}{altered}; the table continues without a copy")

@@ -71,7 +71,7 @@ class Gate:
             self._tables[table] = replace(seen, moves=moves)
 
     def busy(self, table: str) -> None:
-        """Record that rows of a table were applied: its next position does not show changes of other tables."""
+        """Record that rows of a table were applied, so that its next position is not ascribed to other tables."""
         seen = self._tables.get(table)
         if seen is not None and seen.plain:
             self._tables[table] = replace(seen, plain=False)

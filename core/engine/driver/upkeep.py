@@ -453,7 +453,7 @@ class _Answer(Generic[Wait]):
 
 
 class LockWatch(Generic[Wait]):
-    """Queries each server in its own thread, from `start` to `stop`; `tell` receives all waits and why any are unknown.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why some are missing.
 
     A step that waits for a lock reports nothing until its limit; until then a locked target looks like a slow target.
     `tell` is called if there are waits or the answer has changed, from one thread at a time. The last answer of a

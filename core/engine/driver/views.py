@@ -1,6 +1,6 @@
 """Maintains a job's views in parallel with its lanes: decides when to build and to run rounds, as tasks of its runner.
 
-A separate thread polls the sink and submits one task at a time. An error of a view does not affect lanes and slots: it
+A separate thread polls the sink and submits one task at a time. An error in a view does not affect lanes and slots: it
 is recorded with the views, and the task is retried.
 """
 

@@ -1,8 +1,8 @@
 """The target's structure as Doris reports it, objections to it, and how to create it. Pure except for two queries.
 
-An existing target must be a UNIQUE table with a delete sign, which such a table has from the start (Doris, "Batch
-Deletion"), with the source's key and columns, and types that store each value unchanged. It can have further columns
-that are nullable or have a default, if its loads can leave them unchanged: `partial_columns` of a load needs
+An existing target must be a UNIQUE table with the source's key and columns, and with types that store each value
+unchanged. Its delete sign must be enabled, as in every new UNIQUE table (Doris, "Batch Deletion"). It can have further
+columns that are nullable or have a default, if its loads can leave them unchanged: `partial_columns` of a load needs
 merge-on-write, and a listed delete sign is accepted (Doris, "Partial Column Update"; apache/doris #22874, 2.0.2).
 
 A created target is a UNIQUE KEY table whose key columns come first and are not FLOAT, DOUBLE or STRING, and whose

@@ -174,7 +174,7 @@ class PostgresKind:
         return PostgresConnection(login, progress_schema, self._name, positions)
 
     def connect_beside(self, login: Login) -> BatchSession:
-        """Raise Defect: a sink of this kind is itself the store."""
+        """Raise Defect, because a sink of this kind stores its own progress."""
         raise Defect(f"a sink of kind {self._name} has no separate store")
 
     def condition(self, channel: ChannelSpec) -> str:

@@ -35,7 +35,7 @@ def opaque(name: str) -> SchemaColumn:
 class Altered:
     """A column after a statement.
 
-    `before`: its name before, "" if it was added. `column` is opaque if its definition was not needed, or not parsed
+    `before`: its previous name, or "" if it was added. `column` is opaque if its definition was not needed, or not read
     for the reason `why`. `default`: the value that existing rows get in an added column, None for NULL.
     """
 

@@ -82,7 +82,7 @@ class ServerFacts:
     def identity(self) -> tuple[str, ...]:
         """What distinguishes this server from another one that answers at the same address.
 
-        Two servers of MariaDB can have the same server_id, and have no server_uuid; `server_uid` is a hash of the
+        Two MariaDB servers can have the same server_id, and they have no server_uuid; `server_uid` is a hash of the
         network address and the port (MariaDB, "Feedback Plugin").
         """
         return tuple(

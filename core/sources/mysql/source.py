@@ -62,7 +62,7 @@ SHARD = Shard("binlog", 1)
 FILES_SECONDS = 10.0
 """Maximum time in seconds for which a list of the server's binlog files is reused."""
 UNMOVED_SECONDS = 10.0
-"""The same while the binlog's end does not move, because no row can then follow a change of the definition."""
+"""The same while the binlog's end does not move, because no row can then follow a change to the definition."""
 DEFINITION_SECONDS = 3.0
 """Maximum time in seconds for which a status reuses the table's definition. A change of it stops the lane at the
 statement in the binlog, whenever a status shows it; a query of the definition costs more than a step of a few rows."""

@@ -283,7 +283,7 @@ class Effect(Enum):
     RESHAPES = "may have changed the table's columns"
     EMPTIES = "removed the table's rows, or exchanged the table, without row events"
     CHANGES = "changed rows as a statement, without row events"
-    INDIRECT = "is a change written as a statement, which may have changed the table's rows without row events"
+    INDIRECT = "is logged as a statement, which may have changed the table's rows without row events"
     CASCADES = "added a foreign key with cascades, which change the table's rows without row events"
     VERSIONS = "made the table system-versioned: a DELETE retains the row, an UPDATE adds a row"
     UNREAD = "cannot be parsed, so it may have changed the table's rows or columns"

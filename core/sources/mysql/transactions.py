@@ -244,7 +244,7 @@ class Transactions:
         return None
 
     def _map(self, table: TableMap) -> None:
-        """Add a table map. Equal maps stay one object: rows that are pickled together then contain it once."""
+        """Add a table map. Equal maps share one object, so that rows that are pickled together contain the map once."""
         known = self._tables.get(table.number)
         same = known is not None and (known.schema, known.table, known.layout) == (
             table.schema,

@@ -1,4 +1,4 @@
-"""A job with an error in its own tables is rejected alone: the other jobs of the file, and requests to them,
+"""A job with an error of its own tables is rejected alone: the other jobs of the file, and requests to them,
 continue."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The action for an error of a job: the one for the server's SQLSTATE if there is one, otherwise the error's hint."""
+"""The action for an error in a job: the one for the server's SQLSTATE if there is one, otherwise the error's hint."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Rounds:
         return self._run(cursor, "guarded", given).fetchone() == (True,)
 
     def _drop_strays(self, cursor: pg.Cursor, triggers: Sequence[tuple[str, str, str]]) -> None:
-        """Drop the triggers of other tables that call the view's functions."""
+        """Drop the triggers on other tables that call the view's functions."""
         tables, names, functions = (list(each) for each in zip(*triggers, strict=True))
         given = {"home": self._session.schema.string, "tables": tables, "triggers": names, "functions": functions}
         for trigger, table in self._run(cursor, "strays", given).fetchall():

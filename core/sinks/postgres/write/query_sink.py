@@ -235,7 +235,7 @@ class PostgresQuerySink:
             return
         where = f"{self._target.name}, batch {batch.number}"
         if self._target.ordered:
-            what = f"{where}: one change of a key arrived as several unordered rows"
+            what = f"{where}: one change to a key arrived as several unordered rows"
             hint = "a join or explode split one row into several: aggregate them, or extend the key"
         else:
             what = f"{where}: a key arrived in several rows without changelog columns that order them"

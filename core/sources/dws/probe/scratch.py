@@ -154,7 +154,7 @@ def _named(table: str) -> pg.sql.Identifier:
 
 SLOT = "probe"
 HOME = 1
-"""The value of the distribution column in the rows that are used for the questions about one DN."""
+"""The value of the distribution column in the rows that are used for queries about one DN."""
 TIME_LIMIT = 120.0
 """Seconds after which the probe starts no further group; each statement has its own timeout on the server."""
 

@@ -1,4 +1,4 @@
-"""Read the changes of a table's binlog from its shards' streams; the alternative to `changes.Pages`, which uses SQL.
+"""Read the changes to a table's binlog from its shards' streams; the alternative to `changes.Pages`, which uses SQL.
 
 The end of a range is always determined with SQL: a stream delivers the next rows, but does not report which rows exist.
 A session has one stream for each shard that it read recently, and closes idle streams. `ShardRanges` returns ranges
@@ -226,7 +226,7 @@ class Streams:
 
 
 class StreamRecords:
-    """The changes of one table, read from the streams of a session."""
+    """The changes to one table, read from the streams of a session."""
 
     def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known, slot: str = "") -> None:
         self._streams, self._table, self._options, self._slot = streams, table, options, slot

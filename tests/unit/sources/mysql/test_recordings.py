@@ -141,7 +141,7 @@ def test_a_compressed_transaction_ends_where_its_event_ends(compressed: bool) ->
 
 
 def test_rows_of_a_compressed_transaction_have_numbers_that_rise() -> None:
-    """A sink applies the changes of a key in the order of these numbers."""
+    """A sink applies the changes to a key in the order of these numbers."""
     rows = _taken([made.payload([_BEGIN, _MAP, _rows(*range(40)), _MAP, _rows(7, 8), _COMMIT])])
     found = list[tuple[int, int]]()
     for item in rows:
