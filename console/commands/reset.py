@@ -259,6 +259,8 @@ def _by_owner(
     as_json: bool,
 ) -> bool:
     """Let the host that owns the job execute a plan of this host; False if this host does it."""
+    if loaded.hosts is None:
+        return False
     with Store.open(loaded.state_dir) as store:
         host = job_verbs.other_owner(loaded, store, job.name)
         plan = ResetFiles(store.folder).load(PLANS, options.get("plan", "")) if host else ""
@@ -369,8 +371,11 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     if view.state is JobState.ELSEWHERE:  # its owner executes the plan, and checks its processes then
         known = placement.known(store.folder)
         states = {row.job: row.state for row in known.rows} if known is not None else {}
+        there = f"{states[job]} on host {view.runs_on}" if job in states else view.state.value
         fits = states.get(job) in {one.value for one in RESETTABLE}
-        return Check(name, fits, f"{view.reason}; a reset requires STOPPED, FAILED or AWAITS COPY")
+        return Check(
+            name, fits, there if fits else f"job {job} is {there}; a reset requires STOPPED, FAILED or AWAITS COPY"
+        )
     alone = None if view.elsewhere else of_living(view, table)
     if alone is not None:
         rests = alone.rests and steering.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE

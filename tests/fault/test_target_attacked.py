@@ -35,7 +35,8 @@ def sink(pg_server: Server) -> Iterator[SinkSession]:
     session = SinkSession(endpoint, resolve(endpoint.password), "attacked")
     schema, name = (f'"{part}"' for part in TREE.replace('"', '""').split(".", 1))
     made = [
-        "CREATE TABLE public.slotkeeper_progress (source text, source_table text, slot text, changes bigint)",
+        "CREATE TABLE public.slotkeeper_progress (source text, source_table text, slot text, changes bigint,"
+        " repeats bigint)",
         f"CREATE SCHEMA {schema}",
         f"CREATE TABLE {schema}.{name} (id bigint PRIMARY KEY) PARTITION BY RANGE (id)",
         f'CREATE TABLE {schema}."{PART}" PARTITION OF {schema}.{name} FOR VALUES FROM (0) TO (100)',
