@@ -220,7 +220,7 @@ def test_a_held_lease_refuses_with_its_holder_and_gives_way_to_a_take_over(
 ) -> None:
     monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
     other = WiredSessions(mirror.job, "elsewhere")
-    assert other.store().take_lease()
+    until(lambda: other.store().take_lease(), 10.0, "the session of an earlier test to end")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
     assert f"is held by job {mirror.job.name} run run-1 by" in error.message
@@ -235,7 +235,8 @@ def test_a_take_over_that_cannot_end_the_holder_stops_at_the_limit(
 ) -> None:
     monkeypatch.setattr(start, "LEASE_WAIT", 1.0)
     other = WiredSessions(replace(mirror.job, name="under another name"), "elsewhere")
-    assert other.store().take_lease() and other.store().take_target(mirror.job.locked_target)
+    until(lambda: other.store().take_lease(), 10.0, "the session of an earlier test to end")
+    assert other.store().take_target(mirror.job.locked_target)
     mirror.take_over = True
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
