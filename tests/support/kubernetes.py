@@ -221,6 +221,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif name:
             pod = self.it.pods.get(name)
             self._answer(200 if pod else 404, pod or {"kind": "Status", "code": 404, "reason": "NotFound"})
+        elif self.headers.get("Upgrade"):  # fabric8 tries a WebSocket first; a complete 200 makes it watch by HTTP
+            self._answer(200, {"kind": "Status", "status": "Failure", "message": "no WebSockets"})
         elif query.get("watch") == ["true"]:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
