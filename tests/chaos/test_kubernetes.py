@@ -21,6 +21,8 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(3_600)]
 WITHIN, AWAY, SECRET = 120.0, 60.0, "5d0c11aa-not-in-a-pod"
+LATER = 20
+"""Events of each DN that are written after a fault, and have to be applied."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def test_lost_pods_and_a_lost_api_are_survived(api: Api, tmp_path: Path, spark_c
             made = len(api.processes)
             fault()
             began = time.monotonic()
-            job.wait_applied(job.expected(), WITHIN)
+            job.wait_applied({dn: events + LATER for dn, events in job.expected().items()}, WITHIN)
             job.wait_state(JobState.RUNNING, WITHIN)
             until(lambda: len(api.running()) == 2, WITHIN, f"two executors after: {name}")
             took = time.monotonic() - began

@@ -92,12 +92,14 @@ class Api:
     def kill(self, name: str) -> None:
         """Kill a pod's process, as an out-of-memory kill does."""
         self.processes[name].kill()
+        self.processes[name].wait()
 
     def evict(self, name: str) -> None:
         """End a pod as the kubelet does when its node lacks memory: the pod remains, Failed."""
         with self._changed:
             self.pods[name]["status"] |= {"reason": "Evicted", "message": "The node was low on resource: memory."}
         self.processes[name].terminate()
+        self.processes[name].wait()
 
     def expire(self) -> None:
         """End all watches: their versions are too old (410 Gone)."""
