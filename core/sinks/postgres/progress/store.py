@@ -286,9 +286,11 @@ class PostgresProgress(LaneRows):
             record, due = seen.recorded(self.session, cursor, self._lane)
         return None if due else record
 
-    def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
+    def note_columns(self, fingerprint: str, known: Sequence[Column], renews: bool = False) -> None:
         values = {**self._all, "fingerprint": fingerprint, "columns": columns_text(known)}
-        self.session.changed("note", values, COLUMNS)
+        with self.session.transaction() as cursor:
+            for name in ("renew", "note") if renews else ("note",):
+                self.session.run(cursor, name, values, COLUMNS)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         with self.session.transaction() as cursor:
