@@ -13,6 +13,7 @@ from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import RowRefused, TooLarge, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
 from slotkeeper.core.sinks.postgres.write import row_isolation
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
@@ -238,6 +239,15 @@ def test_the_old_half_takes_effect_with_a_later_change_of_either_key(
     assert pairs.step(sink, [*later, *bad]) == isolating
     assert pairs.rows() == rows
     assert [one for one in states(pairs) if one[2] == "quarantined" and one[1] != "77"] == left
+
+
+def test_an_old_half_of_before_a_reorder_of_the_columns_removes_only_its_own_key(pairs: Target) -> None:
+    pairs.run("INSERT INTO mart.pairs VALUES (1, 7, 'old'), (7, 0, 'other')")
+    pairs.step(pairs.sink(), [(1, 1, "B", 1, 7), (1, 2, "U", 9, BAD_N)])
+    pairs.session.close()
+    pairs.table = targets.seen(pairs.session, TargetTable("mart.pairs", ("n", "id"), ("id",), ("own",)))
+    pairs.step(pairs.sink(), [(2, 1, "U", 3, 9)])
+    assert pairs.rows() == [(7, 0, "other"), (9, 3, "new")]
 
 
 def test_a_chain_of_changed_keys_ends_with_the_last(pairs: Target) -> None:
