@@ -338,7 +338,7 @@ def test_rows_after_a_new_copy_are_read_with_the_labels_that_the_copy_began_with
         mirror.stop()
 
 
-def test_a_reset_to_a_position_before_a_followed_change_is_refused_and_one_behind_it_is_not(
+def test_a_reset_to_a_position_across_a_change_of_columns_is_refused_and_one_behind_it_is_not(
     make_mysql_pair: MakeMysqlPair, tmp_path: Path
 ) -> None:
     pair = prepared(make_mysql_pair(COLUMNS), APPLY)
@@ -364,6 +364,14 @@ def test_a_reset_to_a_position_before_a_followed_change_is_refused_and_one_behin
     (why,) = refused(before)
     assert why.startswith("the position is before `ALTER TABLE ods.t ADD n INT AFTER id at "), why
     assert not refused(behind)
+
+    pair.run(f"TRUNCATE {TABLE}", f"INSERT INTO {TABLE} (id) VALUES (1)")
+    latest = Goal(TargetKind.LATEST)
+    assert not resetting.plan(latest).failed, "a TRUNCATE changes no column"
+    pair.run(f"ALTER TABLE {TABLE} MODIFY e ENUM('y','x')")
+    (why,) = [one.sentence for one in resetting.plan(latest).failed]
+    assert why.startswith("the reset skips `ALTER TABLE ods.t MODIFY e ENUM('y','x') at "), why
+    assert not resetting.plan(Goal(TargetKind.SNAPSHOT, on_existing="merge")).failed
 
 
 GH_OST = (

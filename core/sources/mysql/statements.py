@@ -310,6 +310,12 @@ class Statement:
     said: Said = NOTHING_SAID
     why: str = ""
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the table can have other columns after the statement."""
+        verb = "".join(unwrapped(self.said).words[:1])
+        return self.effect is not Effect.INDIRECT and verb != "TRUNCATE" and verb not in _CHANGES
+
 
 _CHANGES = frozenset(
     {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "CALL", "DO", "SELECT", "VALUES", "TABLE"}
