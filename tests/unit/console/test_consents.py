@@ -45,7 +45,7 @@ def test_a_number_that_several_tables_await_needs_the_table(store: Store) -> Non
     asked(store, TABLE, 5)
     asked(store, OTHER, 5)
     plain = as_account(store, Account(1, "ann"), second=False)
-    with pytest.raises(Refused, match="2 tables await the confirmation of 5 rows: ods.o, ods.t") as refused:
+    with pytest.raises(Refused, match=r"2 tables await the confirmation of 5 rows: ods\.o, ods\.t") as refused:
         consent(store, plain, JOB, "", JOB, "INC-1", 5)
     assert "--table ods.o" in refused.value.hint and not confirmed(store)
     consent(store, plain, JOB, TABLE, JOB, "INC-1", 5)
