@@ -277,6 +277,8 @@ class PostgresProgress(LaneRows):
         self._switch(cursor, [(followed.row, followed.moved)], followed.epoch)
         known = followed.identity.known or followed.identity.columns
         note_columns(self.session, cursor, self._all, followed.moved.fingerprint, known)
+        if followed.losses:
+            entries.outdate(self.session, cursor, self._all)
 
     def target_records(self) -> PostgresRecords:
         return PostgresRecords(self.session)
