@@ -115,12 +115,17 @@ def consent(
         raise Refused(f"{other[0].table}: {other[0].replaces}", f"--confirm-rows {other[0].rows}")
     if not asked and rows is not None:
         raise Refused(f"{job}: no change of columns awaits a confirmation", "`jobs show` reports why a table stopped")
+    tables = sorted({one.table for one in asked})
+    if rows is not None and len(tables) > 1:
+        what = f"{job}: {len(tables)} tables await the confirmation of {rows} rows: {', '.join(tables[:5])}"
+        raise Refused(what, f"confirm each alone: --table {typed(tables[0])}")
     if not asked:
         diagnostics.note(f"{job}: no copy on this host awaits consent; the driver asks if it needs consent")
     for one in asked:
         lossy = one.rows is not None
         what = f"{one.table}: {one.replaces}:" if lossy else f"the copy of {one.table}, which replaces {one.replaces},"
-        access.approved(one.plan, job, what)
+        # a change keeps its plan while the number of rows that it affects changes
+        access.approved(f"{one.plan}-{one.rows}" if lossy else one.plan, job, what)
         action = "change consent" if lossy else "copy consent"
         line = intent(action, f"job {job} table {one.table}", reason, {"replaces": one.replaces})
         audit = Audit(store.folder)

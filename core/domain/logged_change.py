@@ -162,11 +162,10 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool, began: bool = Fa
     """Return why the target's columns do not permit the change; "" if they do.
 
     An existing column can have other values than the source's rows. Only a sink `in_two_parts` can have the column from
-    an attempt that a crash interrupted: then the old name is gone, or the added column was added without a default, or
-    the store has a record that the attempt `began`.
+    an attempt that a crash interrupted: then the store has a record that the attempt `began`.
 
     >>> rename, there = Verdict(named=(("a", "b"),)), frozenset({"id", "b"})
-    >>> clash(rename, Reshape(there=there), True), clash(rename, Reshape(there=there), False)
+    >>> clash(rename, Reshape(there=there), True, began=True), clash(rename, Reshape(there=there), True)
     ('', 'the target already has a column b')
     """
     dropped = [one.column for one in shape.needs if one.act is Act.DROP and one.column not in verdict.dropped]
@@ -180,7 +179,7 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool, began: bool = Fa
     for old, new in verdict.named:
         if old and not {folds(old), folds(new)} & there:
             return f"the target has no column {safe(old, 80)}"
-        repeated = in_two_parts and (folds(old) not in there if old else began or new not in dict(verdict.defaults))
+        repeated = in_two_parts and began and folds(old) not in there
         if folds(new) in there and folds(old) != folds(new) and not repeated:
             return f"the target already has a column {safe(new, 80)}"
     return ""

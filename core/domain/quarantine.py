@@ -21,6 +21,12 @@ EVERYWHERE = "*"
 
 DAMAGED = "22021"
 """SQLSTATE (character_not_in_repertoire) of a string that is stored with escaped bytes and cannot be replayed."""
+OUTDATED = "22SK1"
+"""The SQLSTATE of a row that cannot be replayed: a change of columns has since removed values of its table.
+
+SQL standard, "SQLSTATE": class 22 contains errors in data; subclasses from 5 to 9 and I to Z belong to implementations.
+"""
+OUTDATED_WHY = "a change of columns has since removed values; update the row in the source, or take a new snapshot"
 
 
 class EntryState(Enum):

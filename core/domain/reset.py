@@ -105,6 +105,8 @@ class Count:
     oldest_us: int | None = None
     reshaped: str = ""
     """The first statement in the range that can have changed the table's columns, and its position."""
+    stopping: str = ""
+    """The first other statement in the range at which a lane stops, and its position."""
 
     @property
     def total(self) -> int:

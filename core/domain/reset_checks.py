@@ -177,13 +177,18 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
 
 
 def columns_check(moves: Iterable[Move]) -> list[Check]:
-    """Return a failed check if a lane would move before a statement that can have changed the table's columns.
+    """Return a failed check if a lane would move across a statement that can have changed the table's columns.
 
     A lane reads all rows with the columns that its last position has.
     """
-    said = next((move.read_again.reshaped for move in moves if move.read_again.reshaped), "")
-    why = f"the position is before `{said}`, whose rows can have other columns; only --to snapshot is possible"
-    return [Check("same columns", False, why)] if said else []
+    for move in moves:
+        again, skipped = move.read_again.reshaped or move.read_again.stopping, move.skipped.reshaped
+        if again or skipped:
+            why = f"the position is before `{again}`, whose rows can have other columns"
+            if not again:
+                why = f"the reset skips `{skipped}`, so later rows can have other columns"
+            return [Check("same columns", False, f"{why}; only --to snapshot is possible")]
+    return []
 
 
 def changed_check(goal: Goal, target: str, why: str) -> Check:

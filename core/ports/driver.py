@@ -260,8 +260,11 @@ class StartStore(LaneFence, Lease, CopyStore, Protocol):
         Raises Superseded and changes nothing if a row does not match.
         """
 
-    def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Store the source's columns, which the target matches or is about to be altered to, under a fingerprint."""
+    def note_columns(self, fingerprint: str, known: Sequence[Column], renews: bool = False) -> None:
+        """Store the source's columns, which the target matches or is about to be altered to, under a fingerprint.
+
+        Columns that are already stored under it are replaced only if this `renews` them.
+        """
 
     def follow(self, followed: Followed) -> None:
         """Replace the lane's position and fingerprint, and store the source's columns, in one transaction.

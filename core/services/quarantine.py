@@ -14,7 +14,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.quarantine import DAMAGED, EntryState, QuarantineEntry, Refusal, Replayed
+from slotkeeper.core.domain.quarantine import (
+    DAMAGED,
+    OUTDATED,
+    OUTDATED_WHY,
+    EntryState,
+    QuarantineEntry,
+    Refusal,
+    Replayed,
+)
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.text import typed
@@ -63,6 +71,8 @@ class Replay:
             return self._applied(sink, replays, key, entry)
 
     def _applied(self, sink: LabelSink, replays: ReplaysBeside, key: LaneKey, entry: QuarantineEntry) -> Replayed:
+        if entry.sqlstate == OUTDATED:
+            return self._still_bad(replays, entry, Refusal(OUTDATED, "", OUTDATED_WHY))
         values = dict(entry.values)
         if tuple(values) != sink.columns:
             return self._still_bad(replays, entry, _OTHER_COLUMNS)

@@ -13,7 +13,7 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_700,
+    "core/domain": 10_715,
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_320,
@@ -22,7 +22,7 @@ MOST_LINES = {
     "core/library": 560,
     "core/ports": 2_220,
     "core/services": 2_300,
-    "core/sinks": 13_870,
+    "core/sinks": 13_920,
     "core/slots": 2_400,
     "core/sources": 19_100,
     "core/spark": 2_300,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_150,
     "console/cli": 1_620,
-    "console/commands": 6_350,
+    "console/commands": 6_355,
     "core/views": 1_430,
     "console/monitor": 2_100,
     "console/tui": 9_780,  # the command line on plans and confirmations, and the return from an undo
@@ -72,7 +72,8 @@ Compiled routing (ADR 104) is 70 lines of the sinks and a stub; its C code is no
 change removes, once a user has confirmed their number (ADR 105), are 60 lines of the domain, 60 of the engine and 40
 of the MySQL source and the sinks each. Batches of queries and records into Doris, with their plans in the store (ADR
 106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
-of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70.
+of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70. Rows in quarantine
+that a change of columns has outdated are 45 lines of the sinks and 10 of the domain.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

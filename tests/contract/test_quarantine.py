@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.domain.quarantine import EntryState
+from slotkeeper.core.domain.logged_change import Loss
+from slotkeeper.core.domain.quarantine import OUTDATED, EntryState
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import RowRefused, TooLarge, Trouble, TroubleName
+from slotkeeper.core.errors import Refused, RowRefused, TooLarge, Trouble, TroubleName
+from slotkeeper.core.ports.driver import Followed
+from slotkeeper.core.services.quarantine import Replay
+from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
+from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays
+from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.write import row_isolation
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.demo.postgres import Server
@@ -238,6 +246,37 @@ def test_the_old_half_takes_effect_with_a_later_change_of_either_key(
     assert pairs.step(sink, [*later, *bad]) == isolating
     assert pairs.rows() == rows
     assert [one for one in states(pairs) if one[2] == "quarantined" and one[1] != "77"] == left
+
+
+def test_an_old_half_of_before_a_reorder_of_the_columns_removes_only_its_own_key(pairs: Target) -> None:
+    pairs.run("INSERT INTO mart.pairs VALUES (1, 7, 'old'), (7, 0, 'other')")
+    pairs.step(pairs.sink(), [(1, 1, "B", 1, 7), (1, 2, "U", 9, BAD_N)])
+    pairs.session.close()
+    pairs.table = targets.seen(pairs.session, TargetTable("mart.pairs", ("n", "id"), ("id",), ("own",)))
+    pairs.step(pairs.sink(), [(2, 1, "U", 3, 9)])
+    assert pairs.rows() == [(7, 0, "other"), (9, 3, "new")]
+
+
+def test_a_row_of_before_a_change_that_removed_values_is_not_replayed(pairs: Target) -> None:
+    pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N)])
+    pairs.session.close()
+    row, loss = pairs.store.rows()[0], Loss("n", "{0} > 9", "9")
+    identity = TableIdentity(1, (Column("id", "bigint", number=1), Column("n", "bigint", number=2)), ("id",), "db1")
+    pairs.run("ALTER TABLE mart.pairs ALTER n TYPE bigint")  # the values fit now, and are none of the source's
+    pairs.store.follow(Followed(row, replace(row, fingerprint="i2"), pairs.epoch, identity, losses=[loss]))
+    (entry,) = pairs.quarantined()
+    assert entry.sqlstate == OUTDATED
+    done = Replays(pairs.session, pairs.lane).replay(entry.id, pairs.table, QUARANTINING, "dba", "INC-1")
+    beside = BesideReplays(pairs.session, pairs.lane)
+    sink, nothing = cast(Any, SimpleNamespace(columns=("id", "n"))), cast(Any, None)
+    by_label = Replay(nothing, nothing, identity, "dba", "r")._applied(sink, beside, pairs.lane, entry)
+    for found in (done, by_label):
+        assert (found.state, found.sqlstate) == (EntryState.QUARANTINED, OUTDATED)
+    with pytest.raises(Refused, match="has since removed values"):
+        beside.arm(entry.id, ("label", "7"), "dba", "r")
+    assert pairs.rows() == []
+    pairs.step(pairs.sink(), changed(3, 1, 1, 9))
+    assert states(pairs) == [("I", "1", "superseded")] and pairs.rows() == [(1, 9, "new")]
 
 
 def test_a_chain_of_changed_keys_ends_with_the_last(pairs: Target) -> None:

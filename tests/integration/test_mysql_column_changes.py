@@ -306,7 +306,39 @@ def test_a_resumed_copy_does_not_read_a_table_with_other_columns(make_mysql_pair
     assert isinstance(error, Trouble) and error.name is TroubleName.SCHEMA_CHANGED, error
 
 
-def test_a_reset_to_a_position_before_a_followed_change_is_refused_and_one_behind_it_is_not(
+def test_rows_after_a_new_copy_are_read_with_the_labels_that_the_copy_began_with(
+    make_mysql_pair: MakeMysqlPair, tmp_path: Path
+) -> None:
+    pair = prepared(make_mysql_pair(COLUMNS))
+    mirror, resetting = pair.mirror, Resetting(pair.mirror, tmp_path / "state")
+    snapshot = Goal(TargetKind.SNAPSHOT, on_existing="merge")
+
+    def crash(here: str) -> None:
+        if here == "after_copy_began":
+            raise Crash
+
+    with metadata(pair, "NO_LOG"):  # else the rows name their labels
+        mirror.start().wait_running()
+        pair.wait_equal()
+        mirror.stop()
+        pair.run(f"ALTER TABLE {TABLE} MODIFY e ENUM('y','x')")
+        resetting.reset(snapshot)
+        mirror.start(driver_probe=crash)
+        until(mirror.ended, 60, "the driver to crash")
+        pair.run(f"INSERT INTO {TABLE} (id, e) VALUES (300, 'y')", f"ALTER TABLE {TABLE} MODIFY e ENUM('z','x','y')")
+        error = mirror.start().wait_error()
+        assert isinstance(error, Trouble) and error.name is TroubleName.SCHEMA_CHANGED, error
+        resetting.reset(snapshot)
+        mirror.start().wait_running()
+        pair.wait_equal()
+        mirror.stop()
+        pair.run(f"INSERT INTO {TABLE} (id, e) VALUES (301, 'y'), (302, 'x')")
+        mirror.start().wait_running()
+        pair.wait_equal()
+        mirror.stop()
+
+
+def test_a_reset_to_a_position_across_a_change_of_columns_is_refused_and_one_behind_it_is_not(
     make_mysql_pair: MakeMysqlPair, tmp_path: Path
 ) -> None:
     pair = prepared(make_mysql_pair(COLUMNS), APPLY)
@@ -332,6 +364,14 @@ def test_a_reset_to_a_position_before_a_followed_change_is_refused_and_one_behin
     (why,) = refused(before)
     assert why.startswith("the position is before `ALTER TABLE ods.t ADD n INT AFTER id at "), why
     assert not refused(behind)
+
+    pair.run(f"TRUNCATE {TABLE}", f"INSERT INTO {TABLE} (id) VALUES (1)")
+    latest = Goal(TargetKind.LATEST)
+    assert not resetting.plan(latest).failed, "a TRUNCATE changes no column"
+    pair.run(f"ALTER TABLE {TABLE} MODIFY e ENUM('y','x')")
+    (why,) = [one.sentence for one in resetting.plan(latest).failed]
+    assert why.startswith("the reset skips `ALTER TABLE ods.t MODIFY e ENUM('y','x') at "), why
+    assert not resetting.plan(Goal(TargetKind.SNAPSHOT, on_existing="merge")).failed
 
 
 GH_OST = (

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from slotkeeper.core.domain.consent import REPLACE, Consent
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.shape import columns_text
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import NO_COPY, StartKind, start_at
 from slotkeeper.core.domain.start import (
@@ -25,7 +26,7 @@ from slotkeeper.core.domain.start import (
     owes_copy,
 )
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.watch import Turn, no_point
+from slotkeeper.core.domain.watch import Turn, no_point, trouble
 from slotkeeper.core.engine.driver import first_start, lease, switch
 from slotkeeper.core.engine.driver.context import JobContext, about, pause, wait_for_open_transactions
 from slotkeeper.core.engine.driver.failure import refuse, with_others
@@ -267,7 +268,14 @@ class _Opening:
         """Return the completed start; create the slot of a new channel. `copying`: a channel of the job is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         known = self.identity.known
-        self.store.note_columns(self.identity.text, known or self.identity.columns)
+        if self._action is StartAction.COPY and known:
+            noted = self.store.noted_columns(self.identity.text) or ()
+            # the rows after the copy's start were written with the columns that the table had then
+            if all(one.native for one in noted) and noted and columns_text(noted) != columns_text(known):
+                raise trouble(TroubleName.SCHEMA_CHANGED, "the table's columns changed during its copy")
+        self.store.note_columns(
+            self.identity.text, known or self.identity.columns, renews=self._action is StartAction.CREATE
+        )
         begun = Begun(self.part, self.identity, epoch, tuple(_update_points(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
@@ -277,7 +285,8 @@ class _Opening:
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = create_slot(self.part, self.store, self.identity, epoch)
-            if known and self.part.sessions.source("start").identify().text != self.identity.text:
+            now = self.part.sessions.source("start").identify() if known else self.identity
+            if (now.text, columns_text(now.known)) != (self.identity.text, columns_text(known)):
                 raise Busy("the table's columns changed while the job started", where="source")
             way = target.copying(self.store.ordered().way)
             unconsented = self._unconsented() if way in REPLACING else None

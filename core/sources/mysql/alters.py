@@ -121,6 +121,9 @@ def altered(
     >>> found, _ = altered(read("ALTER TABLE t ADD w TEXT AFTER id, DROP v"), table, wanted={"id"}, adds=False)
     >>> [(one.before, one.column.name, one.column.kind) for one in found]
     [('id', 'id', 'int'), ('', 'w', 'opaque')]
+    >>> said = read("ALTER TABLE t DROP IF EXISTS v, ADD IF NOT EXISTS (w INT)")
+    >>> [one.column.name for one in altered(said, table, wanted={"id"}, adds=False)[0]]
+    ['id', 'w']
     """
     said = unwrapped(said)
     folded, of_key = (frozenset(one.casefold() for one in names) for names in (wanted, key))

@@ -199,10 +199,13 @@ class MysqlTable(MysqlSource):
         counts: dict[str, int] = {}
         first: TableRows | None = None
         odd: SlotkeeperError | None = None
+        stopping = ""
         for item in self._events_of(self.resolved(ours(low)), self.resolved(ours(high))):
             if isinstance(item, Statement):
-                text = safe(" ".join(item.text.split()), 80)
-                return Count(tuple(sorted(counts.items())), False, reshaped=f"{text} at {item.position.shown}")
+                text = f"{safe(' '.join(item.text.split()), 80)} at {item.position.shown}"
+                if item.reshapes:
+                    return Count(tuple(sorted(counts.items())), False, reshaped=text, stopping=stopping)
+                stopping = stopping or text
             if isinstance(item, TableRows):
                 first = first or item
                 try:
@@ -215,7 +218,8 @@ class MysqlTable(MysqlSource):
         if odd is not None:
             raise odd
         begin = f"{first.number}:{first.at}" if first else None
-        return Count(tuple(sorted(counts.items())), True, begin, first.rows.header.time * 1_000_000 if first else None)
+        oldest = first.rows.header.time * 1_000_000 if first else None
+        return Count(tuple(sorted(counts.items())), not stopping, begin, oldest, stopping=stopping)
 
     def count_rows(self) -> RowCount:
         def ask(most: int | None, limit_ms: int) -> int | None:

@@ -160,7 +160,8 @@ _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALY
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
 """Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores no rows."""
 _ENGINES = frozenset(one.upper() for one in ENGINES)
-_TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
+_TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK"})
+"""Words after ADD or DROP that name no column. MariaDB, "ALTER TABLE": a column's clause can be `DROP IF EXISTS a`."""
 _RISKY = frozenset(
     {
         *("ALTER", "CHANGE", "CHARACTER", "CHARSET", "COLLATE", "COLUMN", "COLUMNS", "CONVERT", "DEFAULT", "FIRST"),
@@ -221,6 +222,10 @@ def keeps_columns(words: Sequence[str]) -> bool:
     (True, False)
     >>> keeps_columns("ALTER TABLE T ALTER C SET DEFAULT 5".split()), keeps_columns("ALTER TABLE T DROP C".split())
     (True, False)
+    >>> keeps_columns("ALTER TABLE T DROP KEY IF EXISTS I".split())
+    True
+    >>> keeps_columns("ALTER TABLE T DROP IF EXISTS C".split())
+    False
     """
     if "IGNORE" in words:  # rows that do not fit are dropped
         return False
@@ -305,6 +310,12 @@ class Statement:
     said: Said = NOTHING_SAID
     why: str = ""
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the table can have other columns after the statement."""
+        verb = "".join(unwrapped(self.said).words[:1])
+        return self.effect is not Effect.INDIRECT and verb != "TRUNCATE" and verb not in _CHANGES
+
 
 _CHANGES = frozenset(
     {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "CALL", "DO", "SELECT", "VALUES", "TABLE"}
@@ -376,7 +387,12 @@ def _altered(said: Said, named: Collection[str], cascades_known: bool) -> Effect
             return Effect.VERSIONS
         if not cascades_known and cascades(words):
             return Effect.CASCADES
-    return Effect.NONE if keeps_columns(words) else Effect.RESHAPES
+    # MySQL, "ALTER TABLE Statement": ADD (...) can list columns after an index
+    opens = Token("sign", "(")
+    lists = any(
+        after == opens and one.kind == "word" and one.text.upper() == "ADD" for one, after in pairwise(said.tokens)
+    )
+    return Effect.NONE if keeps_columns(words) and not lists else Effect.RESHAPES
 
 
 def cascades(words: Sequence[str]) -> bool:

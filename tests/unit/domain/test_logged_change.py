@@ -20,14 +20,14 @@ def target(*names: str, needs: tuple[Need, ...] = ()) -> Reshape:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "shape", "in_one", "in_two"),
+    ("verdict", "shape", "alone", "began"),
     [
         (ADDED, target(), "", ""),
         (ADDED, target("n"), "already has a column n", ""),
-        (ADDED, target("N"), "", ""),
+        (ADDED, target("N"), "already has a column n", ""),
         (FILLED, target(), "", ""),
-        (FILLED, target("n"), "already has a column n", "already has a column n"),
-        (FILLED, target("N"), "", "already has a column n"),
+        (FILLED, target("n"), "already has a column n", ""),
+        (FILLED, target("N"), "already has a column n", ""),
         (RENAMED, target("a"), "", ""),
         (RENAMED, target("b"), "already has a column b", ""),
         (RENAMED, target("a", "b"), "already has a column b", "already has a column b"),
@@ -39,11 +39,15 @@ def target(*names: str, needs: tuple[Need, ...] = ()) -> Reshape:
     ],
 )
 def test_a_target_column_is_neither_dropped_nor_taken_over(
-    verdict: Verdict, shape: Reshape, in_one: str, in_two: str
+    verdict: Verdict, shape: Reshape, alone: str, began: str
 ) -> None:
-    for in_two_parts, why in ((False, in_one), (True, in_two)):
-        found = clash(verdict, shape, in_two_parts)
+    """Only a sink in two parts can have the column from an interrupted attempt, which the store then records."""
+    for has_begun, why in ((False, alone), (True, began)):
+        found = clash(verdict, shape, True, has_begun)
         assert why in found and bool(why) == bool(found)
+    exact = {one for _, one in verdict.named} & (shape.there or frozenset())
+    found = clash(verdict, shape, False)
+    assert found == (clash(verdict, shape, True) if exact or "already" not in alone else "")
 
 
 def test_a_verdict_names_the_new_columns_of_the_target() -> None:

@@ -14,7 +14,17 @@ from typing import Any
 
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey
-from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
+from slotkeeper.core.domain.quarantine import (
+    COPIED,
+    DAMAGED,
+    EVERYWHERE,
+    OUTDATED,
+    OUTDATED_WHY,
+    EntryState,
+    LeftOut,
+    Refusal,
+    RowLeftOut,
+)
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Defect, Refused
@@ -132,6 +142,8 @@ class BesideReplays:
         entries.refuse_copying(state for _, state, _, _ in lanes)
         unit = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchone()
         state = unit[1] if unit else "removed"
+        if unit and unit[-1] == OUTDATED:
+            raise Refused(f"entry {id}: {OUTDATED_WHY}", where="sink")
         if state != EntryState.QUARANTINED.value:
             raise Refused(f"entry {id} was already {state}", "no action needed", where="sink")
 

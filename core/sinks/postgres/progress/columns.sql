@@ -14,8 +14,15 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 DELETE FROM {schema}.slotkeeper_columns
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND columns <> %(columns)s
 
+-- name: renew
+-- A fingerprint does not contain the source's own description of a column (labels, character set, sign, NOT NULL), so
+-- a new copy can have other columns with the same fingerprint.
+DELETE FROM {schema}.slotkeeper_columns
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND fingerprint = %(fingerprint)s
+  AND columns <> %(columns)s
+
 -- name: note
--- The columns of a fingerprint never change, so it does not matter which start writes them.
+-- Stored columns describe the rows after the lane's position, so a start that makes no copy does not replace them.
 INSERT INTO {schema}.slotkeeper_columns (source, source_table, slot, fingerprint, columns)
 SELECT %(source)s, %(source_table)s, %(slot)s, %(fingerprint)s, %(columns)s
 WHERE NOT EXISTS (SELECT 1 FROM {schema}.slotkeeper_columns

@@ -277,6 +277,8 @@ class PostgresProgress(LaneRows):
         self._switch(cursor, [(followed.row, followed.moved)], followed.epoch)
         known = followed.identity.known or followed.identity.columns
         note_columns(self.session, cursor, self._all, followed.moved.fingerprint, known)
+        if followed.losses:
+            entries.outdate(self.session, cursor, self._all)
 
     def target_records(self) -> PostgresRecords:
         return PostgresRecords(self.session)
@@ -286,9 +288,11 @@ class PostgresProgress(LaneRows):
             record, due = seen.recorded(self.session, cursor, self._lane)
         return None if due else record
 
-    def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
+    def note_columns(self, fingerprint: str, known: Sequence[Column], renews: bool = False) -> None:
         values = {**self._all, "fingerprint": fingerprint, "columns": columns_text(known)}
-        self.session.changed("note", values, COLUMNS)
+        with self.session.transaction() as cursor:
+            for name in ("renew", "note") if renews else ("note",):
+                self.session.run(cursor, name, values, COLUMNS)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         with self.session.transaction() as cursor:

@@ -13,7 +13,15 @@ from typing import Any
 
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.domain.quarantine import (
+    EVERYWHERE,
+    OUTDATED,
+    OUTDATED_WHY,
+    EntryState,
+    QuarantineCount,
+    QuarantineEntry,
+    Wanted,
+)
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.drivers import pg
@@ -117,6 +125,12 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
 def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
     if exists(session, cursor):
         run(session, cursor, "renamed", names)
+
+
+def outdate(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:
+    """Mark the entries of a slot's table: the source's rows no longer have all their values."""
+    if exists(session, cursor):
+        run(session, cursor, "outdate", {**place, "sqlstate": OUTDATED, "message": OUTDATED_WHY})
 
 
 def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:

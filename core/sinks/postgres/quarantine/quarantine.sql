@@ -109,7 +109,7 @@ WHERE id = %(id)s AND source = %(source)s AND source_table = %(source_table)s AN
 
 -- name: unit
 -- An entry and the other half of its changed key.
-SELECT id, state, shard, pair, damaged, names FROM {schema}.slotkeeper_quarantine
+SELECT id, state, shard, pair, damaged, names, sqlstate FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
   AND (id = %(id)s OR pair IN (SELECT h.pair FROM {schema}.slotkeeper_quarantine h
                                WHERE h.id = %(id)s AND h.pair <> '' AND h.source = %(source)s
@@ -121,6 +121,11 @@ ORDER BY id FOR UPDATE
 UPDATE {schema}.slotkeeper_quarantine
 SET state = %(state)s, ended_at = now(), ended_by = %(by)s, reason = %(reason)s, tries = tries + %(tries)s
 WHERE id = ANY (%(ids)s) AND state = 'quarantined'
+
+-- name: outdate
+-- Marks the quarantined rows of a table as rows from before a change of columns that removed values.
+UPDATE {schema}.slotkeeper_quarantine SET sqlstate = %(sqlstate)s, named_column = '', named_constraint = '', message = %(message)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
 
 -- name: still_bad
 -- Retains an entry in quarantine, with the error of this attempt.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, Replayed
+from slotkeeper.core.domain.quarantine import EVERYWHERE, OUTDATED, OUTDATED_WHY, EntryState, Replayed
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
@@ -25,7 +25,8 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Literal = pg.sql.SQL, pg.sql.Literal
 _OTHER_COLUMNS = Bad("", "", "", "the target's columns have changed since the row was quarantined")
-_UNIT = ("id", "state", "shard", "pair", "damaged", "names")
+_OUTDATED = Bad(OUTDATED, "", "", OUTDATED_WHY)
+_UNIT = ("id", "state", "shard", "pair", "damaged", "names", "sqlstate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class _Unit:
     state: EntryState
     shard: str
     damaged: bool
+    outdated: bool
     names: tuple[str, ...]
 
 
@@ -107,11 +109,12 @@ class Replays:
             raise Refused(what, "`slotkeeper errors list` shows the entries", where="sink")
         ids = tuple(row["id"] for row in rows if row["state"] == EntryState.QUARANTINED.value)
         damaged = any(row["damaged"] for row in rows if row["id"] in ids)
-        return _Unit(ids, EntryState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))
+        outdated = any(row["sqlstate"] == OUTDATED for row in rows if row["id"] in ids)
+        return _Unit(ids, EntryState(mine["state"]), mine["shard"], damaged, outdated, tuple(mine["names"]))
 
     def _apply(self, cursor: pg.Cursor, unit: _Unit, table: TargetTable, options: SinkOptions) -> Bad | None:
-        if unit.damaged:
-            return DAMAGED
+        if unit.damaged or unit.outdated:
+            return _OUTDATED if unit.outdated else DAMAGED
         if unit.names != table.columns:
             return _OTHER_COLUMNS
         cursor.execute("SAVEPOINT slotkeeper_replay")

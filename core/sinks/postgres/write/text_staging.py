@@ -227,10 +227,14 @@ def rows(table: TargetTable, first: int, last: int) -> Composable:
 
 
 def entries(table: TargetTable, origin: Composable) -> Composable:
-    """Return COPY TO for quarantine entries as events before all others: old halves delete their keys, others write."""
+    """Return COPY TO for quarantine entries as events before all others: old halves delete their keys, others write.
+
+    Values are found by name, because the table's columns can have another order now. The servers that DWS is based on
+    have no array_position (PostgreSQL 9.5, "Release Notes").
+    """
     values = []
-    for n in range(1, len(table.columns) + 1):
-        text = SQL("texts[{}]").format(Literal(n))
+    for n, name in enumerate(table.columns, 1):
+        text = SQL("(SELECT texts[i] FROM generate_subscripts(names, 1) i WHERE names[i] = {})").format(Literal(name))
         values.append(text if n in table.places else SQL("CASE WHEN kind <> 'B' THEN {} END").format(text))
     return SQL("COPY (SELECT -1, id, CASE WHEN kind = 'B' THEN 'x' ELSE 'U' END, {} FROM {}) TO STDOUT").format(
         SQL(", ").join(values), origin
