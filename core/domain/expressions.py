@@ -208,7 +208,7 @@ class _Compiler:
         one = self._of(tree.this, (*INTEGERS, NUMERIC))
         if one.type in INTEGERS:
             return _strict(one.type, lambda number: fitting(-number, one.type), one)
-        return _strict(one.type, lambda number: -number if number else number, one)
+        return _strict(one.type, Decimal.copy_negate, one)
 
     def _operation(self, tree: Expr, sign: str) -> Part:
         for child in (tree.this, tree.expression):
@@ -390,7 +390,7 @@ class _Compiler:
         one = self._of(tree.this, (*INTEGERS, NUMERIC))
         if one.type in INTEGERS:
             return _strict(one.type, lambda it: fitting(abs(it), one.type), one)
-        return _strict(one.type, abs, one)
+        return _strict(one.type, Decimal.copy_abs, one)
 
     def _round(self, tree: Expr) -> Part:
         one, places = self._of(tree.this, (NUMERIC,)), tree.args.get("decimals")

@@ -1,0 +1,32 @@
+"""The answers of expressions where Python's own rules differ from PostgreSQL's."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotkeeper.core.domain.expressions import Row, compiled, read
+from slotkeeper.core.domain.slot import Column
+
+TYPES = {"n": "numeric", "i": "integer", "s": "text", "t": "timestamp without time zone"}
+COLUMNS = tuple(Column(name, type_) for name, type_ in TYPES.items())
+LONG = "12345678901234567890123456789012345678"
+"""A number of 38 digits; Python's own decimal context rounds to 28."""
+
+
+def answer(sql: str, **values: str) -> str | None:
+    return compiled(read("x", sql), COLUMNS, "").text(Row([values.get(name) for name in TYPES]))
+
+
+@pytest.mark.parametrize(
+    ("sql", "n", "expected"),
+    [
+        ("-n", LONG, f"-{LONG}"),
+        ("-n", "0.00", "0.00"),
+        ("abs(n)", f"-{LONG}.5", f"{LONG}.5"),
+        ("n / 1", LONG, LONG),
+        ("n / -2", LONG, "-6172839450617283945061728394506172839"),
+        ("n::numeric(38,0)", "9" * 38, "9" * 38),
+    ],
+)
+def test_a_number_of_38_digits_keeps_all_of_them(sql: str, n: str, expected: str) -> None:
+    assert answer(sql, n=n) == expected
