@@ -140,11 +140,15 @@ CASES = (
         query="INSERT INTO t SELECT id, REGEXP_REPLACE(region, 'a', 'b'), amount FROM s",
     ), refused=((3, "an expression in SELECT"),)),
     Case("Flink: expressions", _from_dws(
-        query="INSERT INTO t SELECT id, UPPER(region), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
+        query="INSERT INTO t SELECT id, SUBSTR(region, 1, 2), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
     ), takes=(
         'columns = { id = "id" }',
-        'compute = { region = "UPPER(region)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
+        'compute = { region = "SUBSTRING(region FROM 1 FOR 2)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
     )),
+    Case("Flink: expressions with another result in Flink", _from_dws(
+        query="INSERT INTO t SELECT CAST(amount AS INT),\nSUBSTR(region, -4),\nUPPER(region) FROM s"
+        " WHERE CAST(amount AS DECIMAL) > 1",
+    ), refused=tuple((n, "an expression in SELECT") for n in (3, 4, 5)) + ((3, "WHERE"),)),
     Case("Flink: a JOIN with GROUP BY", _from_dws(
         query="INSERT INTO t SELECT a.id, a.region, SUM(b.amount) FROM s a JOIN s b ON a.id = b.id"
         " GROUP BY a.id, a.region",
@@ -315,7 +319,8 @@ Statements that run on a server (`ALTER`, `CALL`, `CREATE TABLE` without a conne
 - Columns in the SELECT and a WHERE are the channel's `columns` and `where`.
 - The statements of one statement set are one job if servers and options are the same. Any other
   INSERT is a separate job.
-- An expression in the SELECT is refused: a channel mirrors columns as they are.
+- An expression in the SELECT is a computed column. It is refused if its result could differ from
+  Flink's.
 - A JOIN or a GROUP BY is refused: a channel has one table. The statement is printed as a comment.
 - A default of the vendor that differs from Slotkeeper's is written, with a comment.
 - A time without an offset is refused: the vendor's server decides its zone.
