@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -234,10 +234,13 @@ def url(end: End, option: Option) -> None:
         return
     kind, places, database, rest = found[1].lower(), found[2], found[3] or "", found[4] or ""
     places = places.rpartition("@")[2]
+    end.kind = end.kind or _OF_URL.get(kind, "mysql" if kind in ("mysql", "mariadb") else "")
+    if "@" in database + rest:  # a password with / or ? ends the host too early
+        end.refuse(option, "has an @ after the host; write host, user and password as options of their own", SERVER)
+        return
     if "," in places:
         end.refuse(option, "names several servers; name one, or the address of a load balancer", SERVER)
         return
-    end.kind = end.kind or _OF_URL.get(kind, "mysql" if kind in ("mysql", "mariadb") else "")
     host, colon, port = places.partition(":")
     set_place("host")(end, Option(option.name, host, option.line))
     if colon and not _valid_port(port):
@@ -251,7 +254,7 @@ def url(end: End, option: Option) -> None:
         end.schema = end.schema or unquote(database)
     elif database:
         set_place("database")(end, Option(option.name, unquote(database), option.line))
-    for pair in re.split(r"[&;]", rest):
+    for pair in rest.split("&"):
         name, _, value = pair.partition("=")
         if name:
             _parameter(end, Option(name, unquote(value), option.line))
@@ -273,7 +276,8 @@ def _parameter(end: End, option: Option) -> None:
     elif name in _DRIVER:
         end.note(option, "a parameter of the JDBC driver")
     else:
-        end.refuse(option, "a parameter of the JDBC driver without a key here; remove it", SERVER)
+        part_of_a_password = replace(option, name="an option")  # one with an & that is not written as %26
+        end.refuse(part_of_a_password, "a parameter of the JDBC driver without a key here; remove it", SERVER)
 
 
 def address(http: bool = False) -> Rule:
