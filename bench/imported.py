@@ -140,15 +140,15 @@ CASES = (
         query="INSERT INTO t SELECT id, REGEXP_REPLACE(region, 'a', 'b'), amount FROM s",
     ), refused=((3, "an expression in SELECT"),)),
     Case("Flink: expressions", _from_dws(
-        query="INSERT INTO t SELECT id, SUBSTR(region, 1, 2), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
+        query="INSERT INTO t SELECT id, LEFT(region, 2), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
     ), takes=(
         'columns = { id = "id" }',
-        'compute = { region = "SUBSTRING(region FROM 1 FOR 2)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
+        'compute = { region = "LEFT(region, 2)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
     )),
     Case("Flink: expressions with another result in Flink", _from_dws(
         query="INSERT INTO t SELECT CAST(amount AS INT),\nSUBSTR(region, -4),\nUPPER(region) FROM s"
         " WHERE CAST(amount AS DECIMAL) > 1",
-    ), refused=tuple((n, "an expression in SELECT") for n in (3, 4, 5)) + ((3, "WHERE"),)),
+    ), refused=(*((n, "an expression in SELECT") for n in (3, 4, 5)), (3, "WHERE"))),
     Case("Flink: a JOIN with GROUP BY", _from_dws(
         query="INSERT INTO t SELECT a.id, a.region, SUM(b.amount) FROM s a JOIN s b ON a.id = b.id"
         " GROUP BY a.id, a.region",
