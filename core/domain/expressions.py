@@ -186,19 +186,19 @@ class _Compiler:
 
     def part(self, tree: Expr) -> Part:
         kind = type(tree).__name__.lower()
+        method = getattr(self, f"_{kind}", None)
+        if method is None and type(tree) not in self._operators:
+            raise ExpressionError(f"{tree.key.upper()} is not supported")
         for name, value in tree.args.items():
             if value and name not in _ARGUMENTS and name not in _MORE_ARGUMENTS.get(kind, ""):
                 raise ExpressionError(f"{tree.key.upper()} with {name} is not supported")
-        method = getattr(self, f"_{kind}", None)
         if method is not None:
             try:
                 found: Part = method(tree)
             except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
                 raise ExpressionError(f"{tree.key.upper()} in this form is not supported") from None
             return found
-        if type(tree) in self._operators:
-            return self._operation(tree, self._operators[type(tree)])  # type: ignore[index]
-        raise ExpressionError(f"{tree.key.upper()} is not supported")
+        return self._operation(tree, self._operators[type(tree)])  # type: ignore[index]
 
     def _paren(self, tree: Expr) -> Part:
         return self.part(tree.this)
