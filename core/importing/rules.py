@@ -257,17 +257,21 @@ def url(end: End, option: Option) -> None:
     for pair in rest.split("&"):
         name, _, value = pair.partition("=")
         if name:
-            _parameter(end, Option(name, unquote(value), option.line))
+            parameter(end, Option(name, unquote(value), option.line))
 
 
-def _parameter(end: End, option: Option) -> None:
-    name = plain(option.name)
+def parameter(end: End, option: Option) -> None:
+    """Convert a parameter of the JDBC driver, from its URL or from an option `jdbc.properties.NAME`."""
+    own = option.name.startswith("jdbc.properties.")
+    name = plain(option.name.removeprefix("jdbc.properties."))
     if is_secret(option.name):
         password(end, option)
     elif name in ("user", "username"):
         set_place("user")(end, option)
-    elif name == "sslmode" and option.value in MODES:
-        end.take(SERVER, "sslmode", option.value, option)
+    elif name == "sslmode":
+        ssl(end, option)
+    elif name == "usessl" and option.value.lower() == "false":
+        end.note(option, "sslmode decides")
     elif name == "sslrootcert":
         authority(end, option)
     elif name == "currentschema":
@@ -276,8 +280,9 @@ def _parameter(end: End, option: Option) -> None:
     elif name in _DRIVER:
         end.note(option, "a parameter of the JDBC driver")
     else:
-        part_of_a_password = replace(option, name="an option")  # one with an & that is not written as %26
-        end.refuse(part_of_a_password, "a parameter of the JDBC driver without a key here; remove it", SERVER)
+        # in a URL, it can be part of a password with an & that is not written as %26
+        named = option if own else replace(option, name="an option")
+        end.refuse(named, "a parameter of the JDBC driver without a key here (TLS: sslmode); remove it", SERVER)
 
 
 def address(http: bool = False) -> Rule:
@@ -311,9 +316,16 @@ def authority(end: End, option: Option) -> None:
     end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
 
 
+_MODES_OF_MYSQL = {
+    "disabled": "disable", "preferred": "prefer", "required": "require", "verify-identity": "verify-full",
+}  # fmt: skip
+"""MySQL Connector/J, "sslMode", and Debezium, "database.ssl.mode"."""
+
+
 def ssl(end: End, option: Option) -> None:
     """Convert a TLS mode from a vendor's spelling."""
     mode = option.value.lower().replace("_", "-")
+    mode = _MODES_OF_MYSQL.get(mode, mode)
     if mode in MODES:
         end.take(SERVER, "sslmode", mode, option)
     else:
