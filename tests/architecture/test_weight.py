@@ -13,16 +13,16 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_700,
+    "core/domain": 10_730,
     "core/drivers": 4_230,
     "core/engine": 8_980,
-    "core/importing": 2_320,
+    "core/importing": 2_370,
     "core/judgement": 1_840,
     "core/launch": 4_230,
     "core/library": 560,
     "core/ports": 2_220,
     "core/services": 2_300,
-    "core/sinks": 13_870,
+    "core/sinks": 13_880,
     "core/slots": 2_400,
     "core/sources": 19_100,
     "core/spark": 2_300,
@@ -72,7 +72,9 @@ Compiled routing (ADR 104) is 70 lines of the sinks and a stub; its C code is no
 change removes, once a user has confirmed their number (ADR 105), are 60 lines of the domain, 60 of the engine and 40
 of the MySQL source and the sinks each. Batches of queries and records into Doris, with their plans in the store (ADR
 106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
-of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70.
+of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70. Forms of
+expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
+Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
