@@ -140,11 +140,15 @@ CASES = (
         query="INSERT INTO t SELECT id, REGEXP_REPLACE(region, 'a', 'b'), amount FROM s",
     ), refused=((3, "an expression in SELECT"),)),
     Case("Flink: expressions", _from_dws(
-        query="INSERT INTO t SELECT id, UPPER(region), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
+        query="INSERT INTO t SELECT id, LEFT(region, 2), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
     ), takes=(
         'columns = { id = "id" }',
-        'compute = { region = "UPPER(region)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
+        'compute = { region = "LEFT(region, 2)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
     )),
+    Case("Flink: expressions with another result in Flink", _from_dws(
+        query="INSERT INTO t SELECT CAST(amount AS INT),\nSUBSTR(region, -4),\nUPPER(region) FROM s"
+        " WHERE CAST(amount AS DECIMAL) > 1",
+    ), refused=(*((n, "an expression in SELECT") for n in (3, 4, 5)), (3, "WHERE"))),
     Case("Flink: a JOIN with GROUP BY", _from_dws(
         query="INSERT INTO t SELECT a.id, a.region, SUM(b.amount) FROM s a JOIN s b ON a.id = b.id"
         " GROUP BY a.id, a.region",
@@ -203,10 +207,18 @@ CASES = (
     Case("Flink, `mysql-cdc`: a time", _from_cdc(
         "'scan.startup.mode' = 'timestamp', 'scan.startup.timestamp-millis' = '1667232000000'",
     ), takes=('start = "2022-10-31 16:00:00+00:00"',)),
+    Case("Flink, `mysql-cdc`: a time without its mode", _from_cdc(
+        "'scan.startup.timestamp-millis' = '1667232000000'",
+    ), takes=('from = "shop.orders"',)),
+    Case("Flink, `mysql-cdc`: TLS of the JDBC driver", _from_cdc(
+        "'jdbc.properties.useSSL' = 'true', 'jdbc.properties.sslMode' = 'VERIFY_CA'",
+    ), refused=((1, "jdbc.properties.useSSL"), (1, "sslrootcert")), takes=('sslmode = "verify-ca"',)),
     Case("Flink, `mysql-cdc`: GTIDs, and append-only", _from_cdc(
         "'scan.startup.mode' = 'earliest-offset', 'scan.read-changelog-as-append-only.enabled' = 'true'",
     ), refused=((1, "scan.startup.mode"), (1, "scan.read-changelog-as-append-only.enabled"))),
     Case("Flink, `mysql-cdc`: a pattern of tables", _from_cdc(table="order_.*"), refused=((1, "table"),)),
+    *(Case(f"Flink, `mysql-cdc`: a pattern of tables, {one}", _from_cdc(table=one), refused=((1, "table"),))
+      for one in ("orders_.+", "orders?", "orders{2}", "orders,lines")),
     Case("Flink, `mysql-cdc`: Debezium's own options", _from_cdc("'debezium.event.deserialization.x' = 'y'"),
          refused=((1, "debezium.event.deserialization.x"),)),
     Case("Flink, `jdbc` sink: batches", _from_cdc(sink=(
@@ -252,6 +264,8 @@ CASES = (
     Case("Debezium, MySQL to PostgreSQL", f'{_DEBEZIUM}, "snapshot.mode": "initial"}}}}\n{_KAFKA_SINK},\n'
          '"insert.mode": "upsert", "delete.enabled": "true", "table.name.format": "mart.${topic}"}}',
          takes=('into = "mart.shop1_shop_orders"', "ignore_delete = false", 'write_mode = "auto"')),
+    Case("Debezium, no snapshot from the oldest binlog", f'{_DEBEZIUM}, "snapshot.mode": "never"}}}}', sink=SINK,
+         refused=((3, "snapshot.mode"),)),
     Case("Debezium, a name without the topic", f"{_DEBEZIUM}}}}}\n{_KAFKA_SINK},\n"
          '"insert.mode": "upsert", "delete.enabled": "true", "table.name.format": "mart.events"}}',
          refused=((4, "table"),)),
@@ -315,7 +329,8 @@ Statements that run on a server (`ALTER`, `CALL`, `CREATE TABLE` without a conne
 - Columns in the SELECT and a WHERE are the channel's `columns` and `where`.
 - The statements of one statement set are one job if servers and options are the same. Any other
   INSERT is a separate job.
-- An expression in the SELECT is refused: a channel mirrors columns as they are.
+- An expression in the SELECT is a computed column. It is refused if its result could differ from
+  Flink's.
 - A JOIN or a GROUP BY is refused: a channel has one table. The statement is printed as a comment.
 - A default of the vendor that differs from Slotkeeper's is written, with a comment.
 - A time without an offset is refused: the vendor's server decides its zone.
@@ -334,6 +349,8 @@ code is 2.
 No password of the text is printed, logged or written. The configuration has `password_file`
 instead, and a comment with the line of the password: write it to that file, mode 0600. The options
 `--source-password-file`, `--sink-password-file` and `--store-password-file` name other files.
+
+A JDBC URL with an `@` after the host is refused, because its password contains a `/` or a `?`.
 
 ## Statements and their results
 

@@ -15,6 +15,7 @@ INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
 """The integer types, narrowest first, with the number of their bits besides the sign."""
 NUMERIC, TEXT, BOOLEAN, TIMESTAMP, DATE = "numeric", "text", "boolean", "timestamp without time zone", "date"
 EXACT = Context(prec=2_000, traps=[Inexact, InvalidOperation])
+"""The context of results; abs() and - of a Decimal would use Python's own, which rounds to 28 digits."""
 ROUNDED = Context(prec=2_000, rounding=ROUND_HALF_UP, traps=[InvalidOperation])
 EPOCH = datetime(1970, 1, 1)
 
@@ -30,7 +31,7 @@ def spelled(value: Any) -> str | None:
     if isinstance(value, bool):
         return "t" if value else "f"
     if isinstance(value, Decimal):
-        return format(value if value else abs(value), "f")
+        return format(value if value else value.copy_abs(), "f")
     if isinstance(value, datetime):
         whole, _, rest = value.isoformat(" ").partition(".")
         return f"{whole}.{rest.rstrip('0')}" if rest else whole
@@ -116,7 +117,7 @@ def scaled(number: Decimal, scale: int) -> Decimal:
 
 def sized(number: Decimal, precision: int, scale: int) -> Decimal:
     found = scaled(number, scale)
-    if abs(found) >= Decimal(10) ** (precision - scale):
+    if found.copy_abs() >= Decimal(1).scaleb(precision - scale):
         raise ExpressionError("numeric field overflow")
     return found
 
@@ -126,7 +127,7 @@ def _first(number: Decimal) -> tuple[int, int]:
     if not number:
         return 0, 0
     weight = number.adjusted() // 4
-    return weight, int(abs(number) / Decimal(10) ** (4 * weight))
+    return weight, int(number.copy_abs().scaleb(-4 * weight, EXACT))
 
 
 def _divided(a: Decimal, b: Decimal) -> Decimal:
@@ -136,10 +137,10 @@ def _divided(a: Decimal, b: Decimal) -> Decimal:
     (weight, first), (other, second) = _first(a), _first(b)
     weight -= other + (first <= second)
     scale = min(1_000, max(16 - 4 * weight, _scale(a), _scale(b), 0))
-    top = abs(a).scaleb(scale + 1, context=EXACT)
-    digits = int(top.scaleb(_scale(a) + _scale(b), EXACT)) // int(abs(b).scaleb(_scale(a) + _scale(b), EXACT))
+    top = a.copy_abs().scaleb(scale + 1, context=EXACT)
+    digits = int(top.scaleb(_scale(a) + _scale(b), EXACT)) // int(b.copy_abs().scaleb(_scale(a) + _scale(b), EXACT))
     found = Decimal((digits + 5) // 10).scaleb(-scale, context=EXACT)
-    return found if (a < 0) == (b < 0) else -found
+    return found if (a < 0) == (b < 0) else found.copy_negate()
 
 
 def _rest(a: Decimal, b: Decimal) -> Decimal:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from slotkeeper.core.domain.expression_values import (
@@ -82,13 +83,19 @@ class Part:
         return self.spelled or self.type or TEXT
 
     def text(self, row: Row) -> str | None:
-        """Return the value as the server writes it, None for NULL."""
-        return spelled(self.value(row))
+        """Return the value as the server writes it, None for NULL; raises ExpressionError if there is none."""
+        return spelled(self._of(row))
 
     def cast_text(self, row: Row) -> str | None:
         """Return the value as a cast to text, which differs for a boolean."""
-        value = self.value(row)
+        value = self._of(row)
         return ("true" if value else "false") if isinstance(value, bool) else spelled(value)
+
+    def _of(self, row: Row) -> Any:
+        try:
+            return self.value(row)
+        except (ArithmeticError, ValueError):  # of Python's own limits, such as the digits of an integer
+            raise ExpressionError("a value is out of range") from None
 
 
 def read(name: str, sql: str) -> Computed:
@@ -124,11 +131,14 @@ def _parsed(sql: str) -> Expr:
     from sqlglot.errors import SqlglotError
 
     try:
+        words = [token.text.lower() for token in sqlglot.tokenize(sql, read="postgres")]
         found = sqlglot.parse(sql, read="postgres")
     except (SqlglotError, RecursionError):
         raise ValueError("must be an expression that can be parsed") from None
     if len(found) != 1 or found[0] is None:
         raise ValueError("must be one expression")
+    if ("date_part", "(") in pairwise(words):  # the parser reads it as extract, which is a numeric
+        raise ValueError("must use extract instead of date_part, which is a double precision number")
     return found[0]
 
 
@@ -142,6 +152,21 @@ def _type_of(column: Column) -> str:
 
 # -- the compiler -----------------------------------------------------------------------------------------------------
 
+_ARGUMENTS = ("this", "expression", "expressions", "is_string", "typed", "safe")
+_MORE_ARGUMENTS = {
+    "between": ("low", "high"),
+    "case": ("ifs", "default"),
+    "cast": ("to",),
+    "column": ("table",),
+    "in": ("query",),
+    "is": ("negate",),
+    "replace": ("replacement",),
+    "round": ("decimals",),
+    "sha2digest": ("length",),
+    "substring": ("start", "length"),
+    "timestamptrunc": ("unit", "zone"),
+}
+"""The parser's arguments that the compiler's methods read, of every node and by kind; no other is ignored."""
 ANY = "?"
 """The type of a column as long as the table is not known."""
 
@@ -160,13 +185,20 @@ class _Compiler:
         self._compares = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.In, exp.Between)
 
     def part(self, tree: Expr) -> Part:
-        method = getattr(self, f"_{type(tree).__name__.lower()}", None)
+        kind = type(tree).__name__.lower()
+        method = getattr(self, f"_{kind}", None)
+        if method is None and type(tree) not in self._operators:
+            raise ExpressionError(f"{tree.key.upper()} is not supported")
+        for name, value in tree.args.items():
+            if value and name not in _ARGUMENTS and name not in _MORE_ARGUMENTS.get(kind, ""):
+                raise ExpressionError(f"{tree.key.upper()} with {name} is not supported")
         if method is not None:
-            found: Part = method(tree)
+            try:
+                found: Part = method(tree)
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                raise ExpressionError(f"{tree.key.upper()} in this form is not supported") from None
             return found
-        if type(tree) in self._operators:
-            return self._operation(tree, self._operators[type(tree)])  # type: ignore[index]
-        raise ExpressionError(f"{tree.key.upper()} is not supported")
+        return self._operation(tree, self._operators[type(tree)])  # type: ignore[index]
 
     def _paren(self, tree: Expr) -> Part:
         return self.part(tree.this)
@@ -208,7 +240,7 @@ class _Compiler:
         one = self._of(tree.this, (*INTEGERS, NUMERIC))
         if one.type in INTEGERS:
             return _strict(one.type, lambda number: fitting(-number, one.type), one)
-        return _strict(one.type, lambda number: -number if number else number, one)
+        return _strict(one.type, Decimal.copy_negate, one)
 
     def _operation(self, tree: Expr, sign: str) -> Part:
         for child in (tree.this, tree.expression):
@@ -390,7 +422,7 @@ class _Compiler:
         one = self._of(tree.this, (*INTEGERS, NUMERIC))
         if one.type in INTEGERS:
             return _strict(one.type, lambda it: fitting(abs(it), one.type), one)
-        return _strict(one.type, abs, one)
+        return _strict(one.type, Decimal.copy_abs, one)
 
     def _round(self, tree: Expr) -> Part:
         one, places = self._of(tree.this, (NUMERIC,)), tree.args.get("decimals")

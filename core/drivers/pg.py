@@ -70,7 +70,10 @@ _libpq.PQgetCancel.argtypes = [ctypes.c_void_p]
 _libpq.PQcancel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
 _libpq.PQfreeCancel.argtypes = [ctypes.c_void_p]
 
-_VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
+_LABELS = "DETAIL|CONTEXT|DÉTAIL|CONTEXTE|ZUSAMMENHANG|DETALLE|CONTEXTO|DETALHE|DETTAGLI|CONTESTO|DETALJ|KONTEXT"
+"""DETAIL and CONTEXT in the languages of the driver's library, which the locale chooses."""
+_VALUES = re.compile(rf"\b({_LABELS})\s?:.*", re.DOTALL)
+_QUOTE = r'["»«„“”\u201a\u2018\u2019\u2039\u203a「」『』]'
 
 
 class NoAnswer(psycopg2.OperationalError):
@@ -459,9 +462,14 @@ def without_values(text: str, code: str) -> str:
 
     >>> without_values('invalid input syntax for type integer: "Ada" DETAIL: Failing row is (Ada).', "22P02")
     'invalid input syntax for type integer'
+    >>> without_values('ungültige Eingabesyntax für Typ integer: »Ada«', "22P02")
+    'ungültige Eingabesyntax für Typ integer'
     """
     text = _VALUES.sub("", text).strip()
-    return re.sub(r'".*"', '"..."', re.sub(r': ".*"', "", text)) if code.startswith("22") else text
+    if not code.startswith("22"):
+        return text
+    text = re.sub(rf"{_QUOTE}.*{_QUOTE}", '"..."', re.sub(rf"\s?[:\uff1a] ?{_QUOTE}.*{_QUOTE}", "", text))
+    return re.sub(r'(?<!HINT)\s?[:\uff1a] ?[^"].*', "", text)  # such as the bytes of an invalid text
 
 
 _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}

@@ -35,6 +35,7 @@ from slotkeeper.core.importing.rules import (
     named,
     note,
     only,
+    parameter,
     password,
     refuse,
     set_place,
@@ -115,6 +116,9 @@ def _offset(end: End, option: Option) -> None:
 
 
 def _millis(end: End, option: Option) -> None:
+    if end.table.option("scan.startup.mode").lower() != "timestamp":
+        end.note(option, "has no effect: scan.startup.mode is not timestamp")
+        return
     try:
         moment = datetime.fromtimestamp(int(option.value) / 1000, timezone.utc)
     except (ValueError, OverflowError, OSError):
@@ -170,10 +174,6 @@ def _tries(end: End, option: Option) -> None:
         end.take(BINLOG, "retry_count", int(option.value) + 1, option, "with the first attempt")
     else:
         end.refuse(option, "must be a number below 1000", BINLOG)
-
-
-def _lsn(end: End, option: Option) -> None:
-    at(BINLOG, keys_source.HOLOGRES, "start_lsn")(end, option)
 
 
 def _start_of_slot(end: End, option: Option) -> None:
@@ -236,7 +236,7 @@ _HOLOGRES_SOURCE: dict[str, Rule] = {
     "binlogretryintervalms": at(BINLOG, keys_source.HOLOGRES, "binlog_retry_interval"),
     "binlogreadstarttime": _start_of_slot,
     "starttime": _start_of_slot,
-    "startlsn": _lsn,
+    "startlsn": at(BINLOG, keys_source.HOLOGRES, "start_lsn"),
     "binlogreadtimeoutms": at(BINLOG, keys_source.HOLOGRES, "binlog_read_timeout"),
     "jdbcscanfetchsize": note("a chunk is read as one stream"),
     "sourcescanfetchsize": note("a chunk is read as one stream"),
@@ -394,7 +394,7 @@ _DEBEZIUM: dict[str, Rule] = {
 
 
 def _snapshot_mode(end: End, option: Option) -> None:
-    found = {"initial": "initial", "when_needed": "initial", "no_data": "latest", "never": "latest"}
+    found = {"initial": "initial", "when_needed": "initial", "no_data": "latest"}  # never: from the oldest binlog
     mode = option.value.lower()
     if mode == "initial_only":
         end.take(BINLOG, "binlog", False, option, "one copy, without changes")
@@ -595,5 +595,5 @@ def _by_prefix(table: Table, option: Option) -> Rule | None:
         unwraps = _TYPED_UNWRAP.match(option.value) or option.value.strip() == "unwrap"
         return _KAFKA if unwraps or ".unwrap." in option.name else refuse("transforms are not applied; remove it")
     if option.name.startswith("jdbc.properties."):
-        return note("a parameter of the JDBC driver")
+        return parameter
     return next((rule for prefix, rule in _PREFIXES.get(table.connector, ()) if option.name.startswith(prefix)), None)

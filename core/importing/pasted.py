@@ -20,10 +20,10 @@ CANAL = "canal"
 _SECRET_NAME = re.compile(r"pass(?:word|wd|phrase)?$|pwd$|secret|token|credential|access.?key", re.IGNORECASE)
 _AFTER_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|access.?key\w*)[\w.\-]{0,40}[\"'`]?\s*(?:=|:|,|\()+\s*"
-    r"(?:'([^'\n]*)|\"([^\"\n]*)|([^\s\"',;&)}]+))",
+    r"(?:'([^'\n]*)|\"([^\"\n]*)|([^\s\"']+))",
     re.IGNORECASE,
 )
-_IN_URL = re.compile(r"//[^/\s:@'\"]+:([^/\s'\"]+)@")
+_IN_URL = re.compile(r"//[^/\s:@'\"]+:([^\s'\"]+)@")
 _NAME = re.compile(r"(?:--)?[A-Za-z][A-Za-z0-9_.\-]{0,79}")
 
 
@@ -154,13 +154,20 @@ def is_secret(name: str) -> bool:
 
 
 def secrets_in(text: str) -> Iterator[str]:
-    """Yield the values that follow a secret's name, also in a text that cannot be parsed."""
+    """Yield the values that follow a secret's name, also in a text that cannot be parsed.
+
+    A value without quotes is yielded whole and in parts, because a password can contain the signs that end it.
+    """
     for found in _AFTER_SECRET.finditer(text):
-        value = found[1] or found[2] or found[3] or ""
-        if value:
+        if value := found[1] or found[2]:
             yield value
+        yield from _parts(found[3] or "")
     for found in _IN_URL.finditer(text):
-        yield found[1]
+        yield from _parts(found[1])
+
+
+def _parts(value: str) -> Iterator[str]:
+    yield from filter(None, {value, *re.split(r"[&;,/?#@)}]", value)})
 
 
 def shown(name: str, secrets: Iterable[str] = ()) -> str:

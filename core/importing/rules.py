@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -234,10 +234,13 @@ def url(end: End, option: Option) -> None:
         return
     kind, places, database, rest = found[1].lower(), found[2], found[3] or "", found[4] or ""
     places = places.rpartition("@")[2]
+    end.kind = end.kind or _OF_URL.get(kind, "mysql" if kind in ("mysql", "mariadb") else "")
+    if "@" in database + rest:  # a password with / or ? ends the host too early
+        end.refuse(option, "has an @ after the host; write host, user and password as options of their own", SERVER)
+        return
     if "," in places:
         end.refuse(option, "names several servers; name one, or the address of a load balancer", SERVER)
         return
-    end.kind = end.kind or _OF_URL.get(kind, "mysql" if kind in ("mysql", "mariadb") else "")
     host, colon, port = places.partition(":")
     set_place("host")(end, Option(option.name, host, option.line))
     if colon and not _valid_port(port):
@@ -251,20 +254,24 @@ def url(end: End, option: Option) -> None:
         end.schema = end.schema or unquote(database)
     elif database:
         set_place("database")(end, Option(option.name, unquote(database), option.line))
-    for pair in re.split(r"[&;]", rest):
+    for pair in rest.split("&"):
         name, _, value = pair.partition("=")
         if name:
-            _parameter(end, Option(name, unquote(value), option.line))
+            parameter(end, Option(name, unquote(value), option.line))
 
 
-def _parameter(end: End, option: Option) -> None:
-    name = plain(option.name)
+def parameter(end: End, option: Option) -> None:
+    """Convert a parameter of the JDBC driver, from its URL or from an option `jdbc.properties.NAME`."""
+    own = option.name.startswith("jdbc.properties.")
+    name = plain(option.name.removeprefix("jdbc.properties."))
     if is_secret(option.name):
         password(end, option)
     elif name in ("user", "username"):
         set_place("user")(end, option)
-    elif name == "sslmode" and option.value in MODES:
-        end.take(SERVER, "sslmode", option.value, option)
+    elif name == "sslmode":
+        ssl(end, option)
+    elif name == "usessl" and option.value.lower() == "false":
+        end.note(option, "sslmode decides")
     elif name == "sslrootcert":
         authority(end, option)
     elif name == "currentschema":
@@ -273,7 +280,9 @@ def _parameter(end: End, option: Option) -> None:
     elif name in _DRIVER:
         end.note(option, "a parameter of the JDBC driver")
     else:
-        end.refuse(option, "a parameter of the JDBC driver without a key here; remove it", SERVER)
+        # in a URL, it can be part of a password with an & that is not written as %26
+        named = option if own else replace(option, name="an option")
+        end.refuse(named, "a parameter of the JDBC driver without a key here (TLS: sslmode); remove it", SERVER)
 
 
 def address(http: bool = False) -> Rule:
@@ -307,9 +316,16 @@ def authority(end: End, option: Option) -> None:
     end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
 
 
+_MODES_OF_MYSQL = {
+    "disabled": "disable", "preferred": "prefer", "required": "require", "verify-identity": "verify-full",
+}  # fmt: skip
+"""MySQL Connector/J, "sslMode", and Debezium, "database.ssl.mode"."""
+
+
 def ssl(end: End, option: Option) -> None:
     """Convert a TLS mode from a vendor's spelling."""
     mode = option.value.lower().replace("_", "-")
+    mode = _MODES_OF_MYSQL.get(mode, mode)
     if mode in MODES:
         end.take(SERVER, "sslmode", mode, option)
     else:

@@ -8,6 +8,7 @@ repeat text of a statement, which can contain a password.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -459,12 +460,36 @@ def _expression(tree: exp.Expr) -> tuple[str, str]:
         column.set("table", None)
     if plain.find(exp.Div, exp.Mod) is not None:
         return "", "servers disagree on the quotient of numbers"
+    if plain.find(exp.Lower, exp.Upper) is not None:
+        return "", "LOWER and UPPER change only ASCII letters here"
+    if why := _differs(plain):
+        return "", why
     sql = plain.sql(dialect="postgres", comments=False)
     try:
         expressions.read("x", sql)
     except ValueError as error:
         return "", str(error).removeprefix("must be an expression of the supported subset: ")
     return sql, ""
+
+
+def _differs(tree: exp.Expr) -> str:
+    """Return which part of an expression has another result in Flink, or "".
+
+    Apache Flink, "System (Built-in) Functions": a position below 1 counts from the end; "Data Types": a cast to an
+    integer truncates, and DECIMAL is DECIMAL(10, 0).
+    """
+    for one in tree.find_all(exp.Substring, exp.Left, exp.Right):
+        for name in ("start", "length", "expression"):
+            place = one.args.get(name)
+            number = isinstance(place, exp.Literal) and not place.is_string and re.fullmatch("[1-9][0-9]*", place.name)
+            if place is not None and not number:
+                return "Flink counts some positions from the end: SUBSTR, LEFT and RIGHT need numbers from 1"
+    for cast in tree.find_all(exp.Cast):
+        if cast.is_type(*exp.DataType.INTEGER_TYPES):
+            return "Flink truncates in a cast to an integer, and a number is rounded here"
+        if cast.is_type(exp.DType.DECIMAL) and not cast.to.expressions:
+            return "DECIMAL without a precision has no decimals in Flink: write DECIMAL(precision, scale)"
+    return ""
 
 
 def _bare(tokens: list[Token]) -> bool:
@@ -505,6 +530,9 @@ def _where(query: exp.Select, table: exp.Expr | None, line: int, remarks: list[R
     if condition.find(exp.Div, exp.IntDiv):
         text = "a division of integers has another result in other servers; compare without /, or filter in the source"
         remarks.append(_refused(line, "WHERE", text))
+        return ""
+    if why := _differs(condition):
+        remarks.append(_refused(line, "WHERE", why))
         return ""
     for column in condition.find_all(exp.Column):
         column.set("table", None)

@@ -336,7 +336,7 @@ def _names(flow: Flow, source: End, sink: End) -> None:
         if not end.name and end.table.connector:
             end.refuse(Option("table", "", end.table.line), "the text names no table; write schema.table")
             continue
-        pattern = end is source and re.search(r"[*|()\[\]^$\\<>=]", end.name)
+        pattern = end is source and re.search(r"[*+?|(){}\[\]^$\\<>=,]", end.name)
         try:
             read(end.name) if end.name else None
         except values.BadValue:

@@ -17,6 +17,7 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded, owners, tables
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.inspection import Ask, Page, Range
+from slotkeeper.core.domain.inventory import matches
 from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
@@ -147,10 +148,19 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
 def masks(loaded: Loaded, source: str, table: str) -> bool:
     """Return whether a table's values are masked unless requested: those of a PROD source, and those from which a job
     computes a column instead of mirroring them.
+
+    The table counts in every source and without case, because two entries can be one server, and a server can ignore
+    case. A rejected job could compute any table's columns.
     """
-    channels = (one for job in loaded.jobs.values() if job.source.name == source for one in job.channels)
-    computed = any(one.source_table == table and any(it.inputs for it in one.compute) for one in channels)
-    return computed or loaded.sources[source].environment.upper() == PROD
+    if loaded.refused or loaded.sources[source].environment.upper() == PROD:
+        return True
+    schema, _, name = table.lower().partition(".")
+    for job in loaded.jobs.values():
+        blocks = [one.channel for one in job.patterns if matches(one.source.lower(), schema, name)]
+        blocks += (one for one in job.channels if one.source_table.lower() == table.lower())
+        if any(it.inputs for one in blocks for it in one.compute):
+            return True
+    return False
 
 
 def rows(

@@ -13,10 +13,10 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_715,
+    "core/domain": 10_730,
     "core/drivers": 4_230,
     "core/engine": 8_980,
-    "core/importing": 2_320,
+    "core/importing": 2_370,
     "core/judgement": 1_840,
     "core/launch": 4_230,
     "core/library": 560,
@@ -74,6 +74,8 @@ of the MySQL source and the sinks each. Batches of queries and records into Dori
 106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
 of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70. Rows in quarantine
 that a change of columns has outdated are 45 lines of the sinks and 10 of the domain.
+expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
+Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

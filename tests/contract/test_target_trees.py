@@ -15,8 +15,9 @@ from typing import BinaryIO, cast
 import pytest
 
 from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.expressions import read
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions, SoftDelete
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, Unreachable
 from slotkeeper.core.sinks.postgres.check import eligibility
@@ -480,6 +481,23 @@ def test_a_copy_that_replaces_leaves_a_child_its_rows(session: SinkSession, hand
     assert asked(hands, "SELECT id, note FROM mart.child") == [(7, "child")]
     run(hands, f"DELETE FROM ONLY {TARGET}")
     assert targets.is_empty(session, target) and targets.count_rows(session, target).number == 0
+
+
+def test_a_copy_that_replaces_leaves_no_raw_value_of_a_computed_column_in_deleted_rows(
+    session: SinkSession, hands: pg.Connection
+) -> None:
+    channel = ChannelSpec("ods.orders", TARGET, soft_delete=SoftDelete(), compute=(read("note", "md5(note)"),))
+    plain = PLAIN.replace(")", ", deleted_at timestamptz, op varchar(1))")
+    run(hands, plain, f"INSERT INTO {TARGET} VALUES (1, 'raw'), (2, 'raw')")
+    target = targets.seen(session, targets.target_of(channel, IDENTITY))
+    with session.transaction() as cursor:
+        targets.make_shadow(cursor, target, checked=False)
+        cursor.execute("INSERT INTO mart.orders__slotkeeper_copy (id, note, op) VALUES (2, 'hash', 'I')")
+        targets.exchange_shadow(cursor, target, SinkOptions())
+    assert asked(hands, f"DELETE FROM {TARGET} RETURNING id, note, op") == [(1, None, "D"), (2, "hash", "I")]
+    run(hands, f"ALTER TABLE {TARGET} ALTER note SET NOT NULL")
+    with pytest.raises(Refused, match="NOT NULL column 'note', which a replacing copy sets to NULL"):
+        targets.check(session, target, targets.image_of(channel, IDENTITY), SinkOptions())
 
 
 def test_the_rows_of_a_partitioned_target_are_those_of_its_partitions(

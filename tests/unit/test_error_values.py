@@ -144,3 +144,23 @@ def test_a_servers_sentence_about_a_value_comes_without_the_value_from_both_ends
     tells_nothing(source_faults.classify(BadValueError(said), "dws1").message)
     tells_nothing(sink_faults.classify(BadValueError(said), "mart").message)
     assert "invalid input syntax" in source_faults.classify(BadValueError(said), "dws1").message
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ungültige Eingabesyntax für Typ integer: »ada@x.org«", "22P02"),
+        ("Wert »ada@x.org« ist zu lang", "22001"),
+        ("syntaxe en entrée invalide pour le type integer : « ada@x.org »", "22P02"),
+        ("la sintaxis de entrada no es válida para tipo integer: «ada@x.org»", "22P02"),
+        ("neplatná vstupní syntaxe pro typ integer: „ada@x.org“", "22P02"),
+        ("ogiltig indatasyntax för typen integer: “ada@x.org”", "22P02"),
+        ("无效的类型 integer 输入语法\uff1a“ada@x.org”", "22P02"),
+        ('invalid byte sequence for encoding "UTF8": ada@x.org', "22021"),
+        ("doppelter Schlüsselwert DETAIL:  Schlüssel »(mail)=(ada@x.org)« existiert", "23505"),
+        ("la valeur d'une clé dupliquée DÉTAIL : La clé « (mail)=(ada@x.org) » existe", "23505"),
+    ],
+)
+def test_a_message_of_any_language_contains_no_value(text: str, code: str) -> None:
+    assert "@x" not in pg.without_values(text, code)
+    assert len(pg.without_values(text, code)) > 7

@@ -18,6 +18,15 @@ from tests.support.printed import typed as run
 
 TABLE = f"CREATE TABLE s (id INT) WITH ('connector' = 'dws', 'password' = '{PASSWORD}', 'url' = 'jdbc:gaussdb://h:1/d'"
 IN_URL = PASSWORD.replace("/", "-")
+HUNTER = "Hunter22xyz"
+
+
+def _in_url(url: str) -> str:
+    option = f"'connector' = 'jdbc', 'url' = 'jdbc:{url}', 'table-name' = 'orders'"
+    sink = f"CREATE TABLE t (id INT) WITH ({option.replace(url, 'postgresql://h/d')});"
+    return f"CREATE TABLE s (id INT) WITH ({option});\n{sink}\nINSERT INTO t SELECT id FROM s;"
+
+
 HOSTILE = {
     "an open quote": f"{TABLE}, 'tableName' = 'x);",
     "an open quote before the password": f"CREATE TABLE s (id INT) WITH ('type = 'dws', 'password' = '{PASSWORD}');",
@@ -39,6 +48,21 @@ HOSTILE = {
     "control characters": f"{TABLE}, '\x1b]52;c;{PASSWORD}\x07' = '\x00', 'binlog' = 'true');",
     "a secret of another name": f"{TABLE}, 'ssl.truststore.password' = '{PASSWORD}', 'binlog' = 'true');",
     "a secret in an address": TABLE.replace("//h:1", f"//etl:{IN_URL}@h:1") + ", 'binlog' = 'true');",
+    **{
+        f"a password as {url}": _in_url(url)
+        for url in (
+            f"mysql://db/shop?user=root&password=Ab;{HUNTER}",
+            f"mysql://db/shop?user=root&password=Ab&{HUNTER}",
+            f"mysql://db/shop?user=root&password=Ab&{HUNTER}=x&useSSL=false",
+            f"mysql://db/shop?password=a,{HUNTER};b",
+            f"mysql://root:Pa/{HUNTER}@db:3306/shop",
+            f"mysql://root:Pa?{HUNTER}@db:3306/shop",
+            f"mysql://root:Pa#{HUNTER}@db:3306/shop",
+            f"mysql://root:P@{HUNTER}/x@db:3306/shop",
+            f"postgresql://root:Pa/{HUNTER}@db:5432/shop",
+            f"mysql://root:{HUNTER},x@db:3306/shop",
+        )
+    },
     "a newline in a value": f"{TABLE}, 'tableName' = 'a\nb', 'binlog' = 'true');",
     "quotes in names": f"{TABLE}, 'tableName' = 'a\"b', 'username' = 'u\"]\\nkind = 1', 'binlog' = 'true');",
 }
@@ -66,7 +90,7 @@ def outcome(text: str) -> str:
 @pytest.mark.parametrize("title", HOSTILE)
 def test_a_hostile_text_ends_with_a_line_and_no_secret(title: str) -> None:
     said = outcome(HOSTILE[title])
-    assert PASSWORD not in said and IN_URL not in said
+    assert PASSWORD not in said and IN_URL not in said and HUNTER not in said
     assert "\x1b" not in said and "\x00" not in said
 
 
@@ -104,6 +128,15 @@ def test_the_command_prints_one_line_for_a_text_that_cannot_be_read(
         assert expected in err and "Traceback" not in err and PASSWORD not in err
     code, out, err = run(capfd, "import", str(tmp_path))
     assert (code, out) == (2, "") and "Is a directory" in err
+
+
+def test_the_command_repeats_no_part_of_a_password_in_an_address(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for title in (one for one in HOSTILE if HUNTER in one):
+        (tmp_path / "pasted.sql").write_text(HOSTILE[title])
+        code, out, err = run(capfd, "import", str(tmp_path / "pasted.sql"))
+        assert code == 2 and HUNTER not in out + err, (title, out, err)
 
 
 def test_the_command_prints_the_configuration_and_what_it_refuses(

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Page, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.errors import Refused, Unreachable
 from slotkeeper.core.ports.source import SourceTable
-from slotkeeper.core.services.binlog_rows import peek
+from slotkeeper.core.services.binlog_rows import masks, peek
 from slotkeeper.core.sources.dws.inspector import Window, Windows
 from slotkeeper.core.sources.dws.position import DwsPosition, ours, place
 from slotkeeper.core.sources.dws.words import WORDS
@@ -134,3 +136,33 @@ def test_a_cluster_that_names_no_dn_is_refused() -> None:
     reader.nodes = list  # type: ignore[method-assign]
     with pytest.raises(Refused, match="lists no DN"):
         look(reader, Ask(), Ticking())
+
+
+_SERVER = 'host = "db"\nport = 3306\nuser = "u"\npassword_env = "P"\n'
+_CONFIG = (
+    f'[sources.my]\ndialect = "mysql"\n{_SERVER}[sources.copy]\ndialect = "mysql"\n{_SERVER}'
+    f'[sinks.pg]\nkind = "postgres"\ndatabase = "d"\n{_SERVER}[jobs.shop]\nsource = "my"\nsink = "pg"\n'
+    '[[jobs.shop.channels]]\nfrom = "shop.customers"\ninto = "mart.customers"\ncompute.email = "md5(email)"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "old", "new", "masked"),
+    [
+        ("my", "shop.customers", "", "", True),
+        ("my", "shop.orders", "", "", False),
+        ("copy", "shop.Customers", "", "", True),
+        ("my", "shop.customers", "md5(email)", "'none'", False),
+        ("my", "shop.customers", "[[jobs", "[jobs.shop.sink_options]\nno_such_key = 1\n[[jobs", True),
+        ("copy", "shop.orders", "[[jobs", "[jobs.shop.sink_options]\nno_such_key = 1\n[[jobs", True),
+        ("my", "shop.customers", 'customers"\ninto = "mart.customers', '*"\ninto = "mart.{table}', True),
+        ("my", "crm.customers", 'customers"\ninto = "mart.customers', '*"\ninto = "mart.{table}', False),
+    ],
+)
+def test_a_table_is_masked_if_any_job_could_compute_its_columns(
+    source: str, table: str, old: str, new: str, masked: bool
+) -> None:
+    text = _CONFIG.replace(old, new) if old else _CONFIG
+    loaded = load_usable(Path("c.toml"), {"P": "x"}, text=text)
+    assert bool(loaded.refused) == ("no_such_key" in text)
+    assert masks(loaded, source, table) is masked

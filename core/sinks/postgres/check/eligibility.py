@@ -219,6 +219,12 @@ def objections(
     for column in identity.columns:
         yield from _column_objections(target, column, identity, facts)
     yield from _other_objections(target, facts.columns, options)
+    for name in target.computed if target.marks else ():
+        if name in facts.columns and facts.columns[name].needed:
+            what = f"has NOT NULL column {name!r}, which a replacing copy sets to NULL in deleted rows"
+            yield _objection(
+                target, what, f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)} DROP NOT NULL"
+            )
     yield from _key_objections(target, facts)
     for part in facts.partitions:
         yield from _partition_objections(target, part, facts, options)

@@ -44,7 +44,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
     columns = tuple(column.name for column in image.columns)
     target = TargetTable(channel.target, columns, image.key, loose=loose, forms=forms, constant=channel.constant)
-    return replace(target, marks=channel.marks)
+    return replace(target, marks=channel.marks, computed=tuple(one.name for one in channel.compute if one.inputs))
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:

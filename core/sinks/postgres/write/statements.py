@@ -60,6 +60,8 @@ class TargetTable:
     constant: Constant | None = None
     marks: tuple[str, ...] = ()
     """The columns that a delete sets instead of removing the row (`ChannelSpec.marks`); empty: deletes remove rows."""
+    computed: tuple[str, ...] = ()
+    """The columns that a worker computes from others (`ChannelSpec.compute`)."""
     kept: tuple[str, ...] = ()
     """Columns whose stored values an update retains if they do not change: in wide steps, those of `store_whole`."""
 
@@ -242,7 +244,10 @@ def is_live(table: TargetTable) -> Composable:
 
 
 def retain_marked(table: TargetTable) -> Composable:
-    """Return INSERT for the shadow table: the target's rows that the source no longer has, marked as deleted."""
+    """Return INSERT for the shadow table: the target's rows that the source no longer has, marked as deleted.
+
+    Their computed columns become NULL: the stored values can be raw ones, written before the column was computed.
+    """
     signs = table.signs or ("=",) * len(table.key)
     names = [Identifier(one) for one in table.key]
     same = SQL(" AND ").join(
@@ -250,7 +255,7 @@ def retain_marked(table: TargetTable) -> Composable:
     )
     values = []
     for name in table.columns:
-        value = SQL("t.{}").format(Identifier(name))
+        value = SQL("NULL") if name in table.computed else SQL("t.{}").format(Identifier(name))
         if name in table.marks:
             gone = Literal("D") if name == table.marks[1] else SQL("now()")
             value = SQL("CASE WHEN {} THEN {} ELSE {} END").format(is_live(table), gone, value)
