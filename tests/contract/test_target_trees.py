@@ -497,7 +497,7 @@ def test_a_copy_that_replaces_leaves_no_raw_value_of_a_computed_column_in_delete
     assert asked(hands, f"DELETE FROM {TARGET} RETURNING id, note, op") == [(1, None, "D"), (2, "hash", "I")]
     run(hands, f"ALTER TABLE {TARGET} ALTER note SET NOT NULL")
     with pytest.raises(Refused, match="NOT NULL column 'note', which a replacing copy sets to NULL"):
-        targets.check(session, target, targets.image_of(channel, IDENTITY), SinkOptions())
+        targets.check(session, target, IDENTITY, SinkOptions())
 
 
 def test_the_rows_of_a_partitioned_target_are_those_of_its_partitions(
