@@ -73,7 +73,7 @@ change removes, once a user has confirmed their number (ADR 105), are 60 lines o
 of the MySQL source and the sinks each. Batches of queries and records into Doris, with their plans in the store (ADR
 106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
 of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70. Rows in quarantine
-that a change of columns has outdated are 45 lines of the sinks and 10 of the domain.
+that a change of columns has outdated are 45 lines of the sinks and 10 of the domain. Forms of
 expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
 Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
 """
