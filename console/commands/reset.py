@@ -263,7 +263,7 @@ def _by_owner(
         return False
     with Store.open(loaded.state_dir) as store:
         host = job_verbs.other_owner(loaded, store, job.name)
-        plan = ResetFiles(store.folder).load(PLANS, options.get("plan", "")) if host else ""
+        plan = ResetFiles(store.folder).load(PLANS, options["plan"]) if host and "plan" in options else ""
     if not host:
         return False
     if plan is None:
