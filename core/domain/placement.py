@@ -108,7 +108,7 @@ class Order:
         """Return the arguments of `slotkeeper`; only the options of `ORDERS` are passed on. Raises Refused for a
         command that only another version knows.
 
-        >>> Order("1", "a", "retry", {"job": "a", "config": "x"}, asked_by="u@etl2").words()
+        >>> Order("1", "a", "retry", {"job": "b", "config": "x"}, asked_by="u@etl2").words()
         ['jobs', 'retry', '--reason=(requested by u@etl2, order 1)', '--', 'a']
         """
         if self.verb not in ORDERS:
@@ -119,7 +119,15 @@ class Order:
         # a resumed reset has the reason of its start
         why = [] if self.verb == "resume" else [f"--reason={f'{self.asked_why} {self.mark}'.strip()}"]
         shown = ["--json"] if self.options.get("json") else []
-        return [*command, *given, *why, *fixed, *shown, "--", *(self.options.get(name, "") for name in places)]
+        return [
+            *command,
+            *given,
+            *why,
+            *fixed,
+            *shown,
+            "--",
+            *({**self.options, "job": self.job}.get(name, "") for name in places),
+        ]
 
 
 ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {

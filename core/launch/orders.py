@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from slotkeeper.core.config import handover
-from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.model import Loaded, job_at
 from slotkeeper.core.domain.audit import AuditLine, Phase
 from slotkeeper.core.domain.placement import Order
-from slotkeeper.core.domain.reset import ROLLED_BACK
+from slotkeeper.core.domain.reset import ROLLED_BACK, plan_from
 from slotkeeper.core.domain.reset_files import PLANS
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.errors import Busy, Refused
@@ -26,6 +28,7 @@ from slotkeeper.core.launch.hosts import shared
 from slotkeeper.core.launch.launch import PYTHON
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.slots.change import Done
+from slotkeeper.core.sources import registry
 from slotkeeper.core.state.audit import Audit, actor, intent, outcome
 from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.folder import StateFolder
@@ -35,28 +38,49 @@ PROGRAM = (*PYTHON, "slotkeeper.console")
 """The command line of this program; tests replace it."""
 ANSWER_SECONDS = 600.0
 """The longest wait for a command that the owner has started: a reset can wait for locks and servers."""
-_LOCK = "order"
+PLANNED = ("reset", "undo")
+"""The commands that execute a plan, which the order contains."""
+_LOCK, _RESET = "order", "reset"
 _POLL = 0.5
 _MOST_SAID, _MOST_LINES = 200_000, 2_000
 _FAILED = 1
+_NOT_BEGUN = "interrupted before its first change"
+_UNKNOWN = "interrupted; `slotkeeper slots history TABLE SLOT` shows the state of the reset"
 
 
 def carry_out(folder: StateFolder, loaded: Loaded, order: Order, again: bool) -> tuple[int, str]:
     """Run the command of an order; return its exit code and output. `again`: an earlier agent had taken the order."""
+    order.words()  # a command that this version cannot carry out is refused before anything else
     while (lock := folder.try_lock(order.job, _LOCK)) is None:  # the command of an earlier agent still runs
         time.sleep(_POLL)
     try:
-        if again and order.verb != "resume":
-            return _recovered(folder, loaded, order, lock.descriptor)
+        if again:
+            return _recovered(folder, loaded.path, order, lock.descriptor)
         if order.verb != "retry":
-            config = str(loaded.path.absolute())
-            if Access(loaded.access, folder.path, handover.environment(), config).needs_approval(order.job):
-                return _FAILED, "slotkeeper: second_account is set in [access]: run the reset on this host\n"
-        if order.plan:
-            ResetFiles(folder).save(PLANS, order.options.get("plan", ""), order.plan)
+            _refuse(folder, load_usable(loaded.path, handover.environment()), order)
+        if order.verb in PLANNED:
+            ResetFiles(folder).save(PLANS, order.options["plan"], order.plan)
+        if order.verb == "resume":
+            return _resumed(folder, loaded.path, order, lock.descriptor)
         return _run(loaded.path, order, lock.descriptor)
     finally:
         lock.release()
+
+
+def _refuse(folder: StateFolder, loaded: Loaded, order: Order) -> None:
+    """Raise Refused for a reset that this host cannot make for another one, or whose slot is not that of its job."""
+    if Access(loaded.access, folder.path, handover.environment(), str(loaded.path.absolute())).needs_approval(
+        order.job
+    ):
+        raise Refused("second_account is set in [access]", "run the reset on this host")
+    table, slot = order.options.get("table", ""), order.options.get("slot", "")
+    if order.verb in PLANNED and order.job in loaded.jobs:
+        plan = plan_from(order.plan, registry.positions(loaded.jobs[order.job].source_kind))
+        if plan.id != order.options.get("plan"):
+            raise Refused(f"the order has plan {plan.id}, which is not the plan of its command")
+        table, slot = plan.table, plan.slot  # the command compares them with its arguments
+    if job_at(loaded, table, slot) != order.job:
+        raise Refused(f"{safe(table, 80)} slot {safe(slot, 80)} is not read by job {order.job} on this host")
 
 
 def _run(config: Path, order: Order, lock: int) -> tuple[int, str]:
@@ -73,24 +97,39 @@ def _run(config: Path, order: Order, lock: int) -> tuple[int, str]:
     return ended.returncode, ended.stdout.decode(errors="replace")[-_MOST_SAID:]
 
 
-def _recovered(folder: StateFolder, loaded: Loaded, order: Order, lock: int) -> tuple[int, str]:
-    """Return what became of a command whose agent ended; an interrupted reset is finished or rolled back first."""
-    ours = [one for one in Audit(folder).read(_MOST_LINES).lines if order.mark in one.reason]
+def _resumed(folder: StateFolder, config: Path, order: Order, lock: int) -> tuple[int, str]:
+    """Resume a reset, audited with its id, because the command's own lines have the reason of the reset's start."""
+    place = (order.job, order.options.get("table"), order.options.get("slot"))
+    found = [mark.id for mark in marks(folder.path) if (mark.job, mark.table, mark.slot) == place]
+    line = intent("slots reset --resume", f"job {order.job}", order.mark, {_RESET: found[0] if found else ""})
+    Audit(folder).append(line)
+    code, said = _run(config, order, lock)
+    first = safe(next(iter(said.splitlines()), ""), 200)
+    Audit(folder).append(outcome(line, f"{'failed' if code else 'done'}: exit code {code}: {first}", {}))
+    return code, said
+
+
+def _recovered(folder: StateFolder, config: Path, order: Order, lock: int) -> tuple[int, str]:
+    """Return what became of a command whose agent ended; the reset that it left open is finished or rolled back."""
+    lines = Audit(folder).read(_MOST_LINES).lines
+    ours = [one for one in lines if f"order {order.id})" in one.reason]  # a secret in the rest of the mark is masked
     if not ours:
         return _FAILED, "slotkeeper: nothing was done: the owner's agent ended before it started the command\n"
-    for mark in marks(folder.path):
-        if mark.job == order.job and not _outcomes(ours):
-            resuming = replace(order, verb="resume", options={**order.options, "table": mark.table, "slot": mark.slot})
-            return _run(loaded.path, resuming, lock)
     if not (ended := _outcomes(ours)):
-        ended = [outcome(ours[0], "interrupted before its first change", {})]
+        resets = {ours[-1].action_id, ours[-1].result.get(_RESET)}
+        for mark in (one for one in marks(folder.path) if one.id in resets):
+            resuming = replace(order, verb="resume", options={**order.options, "table": mark.table, "slot": mark.slot})
+            return _run(config, resuming, lock)
+        ended = [one for one in _outcomes(lines) if one.action_id in resets and one.at >= ours[-1].at]
+        said = ended[0].outcome if ended else _UNKNOWN if order.verb == "resume" else _NOT_BEGUN
+        ended = [outcome(ours[-1], said, {})]
         Audit(folder).append(ended[0])
     said = ended[0].outcome
     fine = not said.startswith(("failed", "interrupted", "refused", ROLLED_BACK))
     return 0 if fine else _FAILED, f"{said}\n"
 
 
-def _outcomes(lines: list[AuditLine]) -> list[AuditLine]:
+def _outcomes(lines: Iterable[AuditLine]) -> list[AuditLine]:
     return [one for one in lines if one.phase is Phase.OUTCOME]
 
 
