@@ -66,7 +66,7 @@ class Placement:
     read_at: float = 0.0
     """When this host read the row, in seconds since 1970."""
     away: str = ""
-    """Why the row could not be read again since then; empty if it could."""
+    """Why the row could not be read again since then, or has an unknown value; empty if it is known."""
 
     @property
     def asks(self) -> bool:
@@ -83,7 +83,7 @@ class Order:
     job: str
     """The job's name."""
     verb: str
-    """The command, one of the keys of `ORDERS`."""
+    """The command, one of the keys of `ORDERS`; empty if the row is malformed."""
     options: Mapping[str, str]
     """The values of its arguments and options, as typed."""
     plan: str = ""
@@ -111,6 +111,8 @@ class Order:
         >>> Order("1", "a", "retry", {"job": "b", "config": "x"}, asked_by="u@etl2").words()
         ['jobs', 'retry', '--reason=(requested by u@etl2, order 1)', '--', 'a']
         """
+        if not self.verb:
+            raise Refused("the command of another host is malformed")
         if self.verb not in ORDERS:
             raise Refused(f"this version does not know the command {self.verb!r} of another host", "upgrade this host")
         command, places, options = ORDERS[self.verb]

@@ -7,12 +7,16 @@ was interrupted, and answers with what the audit shows.
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import time
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.load import load_usable
@@ -40,29 +44,41 @@ ANSWER_SECONDS = 600.0
 """The longest wait for a command that the owner has started: a reset can wait for locks and servers."""
 PLANNED = ("reset", "undo")
 """The commands that execute a plan, which the order contains."""
+CHILD = "SLOTKEEPER_ORDER"
+"""The variable with the order's id in the environment of its command, which gives no order to another host."""
+Leaves = Callable[[], bool]
+"""Whether the agent ends."""
 _LOCK, _RESET = "order", "reset"
 _POLL = 0.5
 _MOST_SAID, _MOST_LINES = 200_000, 2_000
 _FAILED = 1
+_LEFT = "the agent ends; the next agent answers the command"
 _NOT_BEGUN = "interrupted before its first change"
 _UNKNOWN = "interrupted; `slotkeeper slots history TABLE SLOT` shows the state of the reset"
 
 
-def carry_out(folder: StateFolder, loaded: Loaded, order: Order, again: bool) -> tuple[int, str]:
-    """Run the command of an order; return its exit code and output. `again`: an earlier agent had taken the order."""
+def carry_out(
+    folder: StateFolder, loaded: Loaded, order: Order, again: bool, leaves: Leaves = lambda: False
+) -> tuple[int, str]:
+    """Run the command of an order; return its exit code and output. `again`: an earlier agent had taken the order.
+
+    Raises Busy once `leaves` returns true; the command continues without the agent.
+    """
     order.words()  # a command that this version cannot carry out is refused before anything else
     while (lock := folder.try_lock(order.job, _LOCK)) is None:  # the command of an earlier agent still runs
+        if leaves():
+            raise Busy(_LEFT)
         time.sleep(_POLL)
     try:
         if again:
-            return _recovered(folder, loaded.path, order, lock.descriptor)
+            return _recovered(folder, loaded.path, order, lock.descriptor, leaves)
         if order.verb != "retry":
             _refuse(folder, load_usable(loaded.path, handover.environment()), order)
         if order.verb in PLANNED:
             ResetFiles(folder).save(PLANS, order.options["plan"], order.plan)
         if order.verb == "resume":
-            return _resumed(folder, loaded.path, order, lock.descriptor)
-        return _run(loaded.path, order, lock.descriptor)
+            return _resumed(folder, loaded.path, order, lock.descriptor, leaves)
+        return _run(loaded.path, order, lock.descriptor, leaves)
     finally:
         lock.release()
 
@@ -83,50 +99,73 @@ def _refuse(folder: StateFolder, loaded: Loaded, order: Order) -> None:
         raise Refused(f"{safe(table, 80)} slot {safe(slot, 80)} is not read by job {order.job} on this host")
 
 
-def _run(config: Path, order: Order, lock: int) -> tuple[int, str]:
+def _run(config: Path, order: Order, lock: int, leaves: Leaves) -> tuple[int, str]:
     """Run the command in a session of its own, so that it survives the agent; it holds the lock until it ends."""
     words = order.words()
     at = words.index("--")
     words[at:at] = ["--config", str(config.absolute())]
-    with handover.passed() as given:
-        ended = subprocess.run(
-            [*PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, env=given.environment, pass_fds=(*given.descriptors, lock), check=False,
-            start_new_session=True,
+    # files, because a pipe breaks when the agent ends
+    with handover.passed() as given, TemporaryFile() as shown, TemporaryFile() as notes:
+        command = subprocess.Popen(
+            [*PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=shown, stderr=notes,
+            env={**given.environment, CHILD: order.id}, pass_fds=(*given.descriptors, lock), start_new_session=True,
         )  # fmt: skip
-    return ended.returncode, ended.stdout.decode(errors="replace")[-_MOST_SAID:]
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                command.wait(_POLL)
+                break
+            if leaves():
+                command.returncode = 0  # detached: the next agent finds its end
+                raise Busy(_LEFT)
+        return command.returncode, answer_of(*(_end_of(file) for file in (shown, notes)))
 
 
-def _resumed(folder: StateFolder, config: Path, order: Order, lock: int) -> tuple[int, str]:
+def _end_of(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_SAID))
+    return file.read().decode(errors="replace")
+
+
+def answer_of(shown: str, notes: str) -> str:
+    """Return a command's output and notes (stderr) as one text; a form feed, which neither has, separates them."""
+    return f"{shown}\f{notes}" if notes else shown
+
+
+def _resumed(folder: StateFolder, config: Path, order: Order, lock: int, leaves: Leaves) -> tuple[int, str]:
     """Resume a reset, audited with its id, because the command's own lines have the reason of the reset's start."""
     place = (order.job, order.options.get("table"), order.options.get("slot"))
     found = [mark.id for mark in marks(folder.path) if (mark.job, mark.table, mark.slot) == place]
     line = intent("slots reset --resume", f"job {order.job}", order.mark, {_RESET: found[0] if found else ""})
     Audit(folder).append(line)
-    code, said = _run(config, order, lock)
+    code, said = _run(config, order, lock, leaves)
     first = safe(next(iter(said.splitlines()), ""), 200)
     Audit(folder).append(outcome(line, f"{'failed' if code else 'done'}: exit code {code}: {first}", {}))
     return code, said
 
 
-def _recovered(folder: StateFolder, config: Path, order: Order, lock: int) -> tuple[int, str]:
+def _recovered(folder: StateFolder, config: Path, order: Order, lock: int, leaves: Leaves) -> tuple[int, str]:
     """Return what became of a command whose agent ended; the reset that it left open is finished or rolled back."""
     lines = Audit(folder).read(_MOST_LINES).lines
     ours = [one for one in lines if f"order {order.id})" in one.reason]  # a secret in the rest of the mark is masked
     if not ours:
-        return _FAILED, "slotkeeper: nothing was done: the owner's agent ended before it started the command\n"
+        return refused("nothing was done: the owner's agent ended before it started the command")
     if not (ended := _outcomes(ours)):
         resets = {ours[-1].action_id, ours[-1].result.get(_RESET)}
         for mark in (one for one in marks(folder.path) if one.id in resets):
             resuming = replace(order, verb="resume", options={**order.options, "table": mark.table, "slot": mark.slot})
-            return _run(config, resuming, lock)
+            return _run(config, resuming, lock, leaves)
         ended = [one for one in _outcomes(lines) if one.action_id in resets and one.at >= ours[-1].at]
         said = ended[0].outcome if ended else _UNKNOWN if order.verb == "resume" else _NOT_BEGUN
         ended = [outcome(ours[-1], said, {})]
         Audit(folder).append(ended[0])
     said = ended[0].outcome
     fine = not said.startswith(("failed", "interrupted", "refused", ROLLED_BACK))
-    return 0 if fine else _FAILED, f"{said}\n"
+    shown = json.dumps({"order": order.id, "outcome": said}) if order.options.get("json") else said
+    return 0 if fine else _FAILED, f"{shown}\n"
+
+
+def refused(why: str) -> tuple[int, str]:
+    """Return the answer to an order that is not carried out."""
+    return _FAILED, answer_of("", f"slotkeeper: {safe(why, 300)}\n")
 
 
 def _outcomes(lines: Iterable[AuditLine]) -> list[AuditLine]:
