@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Loaded, job_at
@@ -26,10 +28,12 @@ from slotkeeper.core.domain.placement import Order
 from slotkeeper.core.domain.reset import ROLLED_BACK, plan_from
 from slotkeeper.core.domain.reset_files import PLANS
 from slotkeeper.core.domain.text import safe, typed
-from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.hosts import shared
 from slotkeeper.core.launch.launch import PYTHON
+from slotkeeper.core.ports.driver import Placements
+from slotkeeper.core.redaction import masked
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.slots.change import Done
 from slotkeeper.core.sources import registry
@@ -40,6 +44,8 @@ from slotkeeper.core.state.sqlite import Store
 
 PROGRAM = (*PYTHON, "slotkeeper.console")
 """The command line of this program; tests replace it."""
+TAKEN_WITHIN = 35.0
+"""Seconds after which no host takes an order (`orders` in placement.sql): longer than a user's command waits."""
 ANSWER_SECONDS = 600.0
 """The longest wait for a command that the owner has started: a reset can wait for locks and servers."""
 PLANNED = ("reset", "undo")
@@ -52,6 +58,7 @@ _LOCK, _RESET = "order", "reset"
 _POLL = 0.5
 _MOST_SAID, _MOST_LINES = 200_000, 2_000
 _FAILED = 1
+_AUDITED = "its audit shows the end: reasons with `order {}`"
 _LEFT = "the agent ends; the next agent answers the command"
 _NOT_BEGUN = "interrupted before its first change"
 _UNKNOWN = "interrupted; `slotkeeper slots history TABLE SLOT` shows the state of the reset"
@@ -180,7 +187,7 @@ def ordered(
     Raises Busy if no host takes it within `seconds`, after which none can, or if its command does not end in time.
     """
     assert loaded.hosts is not None
-    order = replace(order, asked_by=f"{actor().text} of host {loaded.hosts.name}")
+    order = replace(order, asked_by=f"{actor().text} of host {loaded.hosts.name}", asked_why=masked(order.asked_why))
     answers: list[Order] = []
 
     def act() -> Done:
@@ -200,21 +207,32 @@ def _answered(loaded: Loaded, store: Store, order: Order, host: str, seconds: fl
         row = found.row(order.job)
         if row is None or not row.owner or row.owner == found.owner:
             raise Refused(f"job {order.job} has moved to another host meanwhile", "repeat the command")
-        table.order(order)
-        begun, taken = time.monotonic(), False
+        begun, taken, last = time.monotonic(), False, SystemClock().utc() + timedelta(seconds=TAKEN_WITHIN)
         try:
+            table.order(order)
             while (now := table.ordered(order)) is not None and now.code is None:
                 taken = bool(now.taken_by)
                 if time.monotonic() > begun + (wait if taken else seconds):
+                    taken = taken or not table.withdraw(order)
                     break
                 time.sleep(_POLL)
-        finally:
-            taken = taken or not table.withdraw(order)
+        except BaseException as error:
+            if _may_run(table, order) and isinstance(error, SlotkeeperError):
+                what = f"host {host} may still carry out the command until {last:%H:%M:%S} UTC, order {order.id}"
+                raise Busy(f"{what}: {error.message}", _AUDITED.format(order.id)) from error
+            raise
     if now is not None and now.code is not None:
         return now
     if not taken:
         raise Busy(
             f"host {host} has not taken the command within {seconds:g} s; nothing was done", "repeat the command"
         )
-    do = f"its audit shows the end: reasons with `order {order.id}`; `slotkeeper jobs show {typed(order.job)}` there"
+    do = f"{_AUDITED.format(order.id)}; `slotkeeper jobs show {typed(order.job)}` there"
     raise Busy(f"host {host} has carried out the command for {wait:g} s and has not answered", do)
+
+
+def _may_run(table: Placements, order: Order) -> bool:
+    """Withdraw an order; return whether a host may carry it out nevertheless."""
+    with suppress(SlotkeeperError):
+        return not table.withdraw(order) and table.ordered(order) is not None
+    return True
