@@ -81,6 +81,8 @@ class Agent:
         self._reached_at: dict[str, float] = {}
         self._cut_off: dict[str, float] = {}
         self._said: dict[StoreKey, str] = {}
+        self._away: list[StoreKey] = []
+        """The stores that did not answer in their last round; the first is tried next."""
         self._pool = ThreadPoolExecutor(ACTS_AT_ONCE, "slotkeeper-agent")
         self._servants = ThreadPoolExecutor(ORDERS_AT_ONCE, "slotkeeper-order")
         self._prober = ThreadPoolExecutor(1, "slotkeeper-reach")
@@ -91,12 +93,17 @@ class Agent:
         if self._reaching is None or self._reaching.done():
             self._reaching = self._prober.submit(self._reach)
         with Store.open(self._folder.path, migrates=True) as store:
-            for key in self._shared.stores:
+            # a wait for a store that does not answer delays the heartbeats of the others at most once in a round
+            answering = [key for key in self._shared.stores if key not in self._away]
+            for key in [*answering, *self._away[:1]]:
+                if key in self._away:
+                    self._away.remove(key)
                 try:
                     self._of_store(store, key)
                     said = ""
                 except Exception as error:  # a row that another login has written must not stop the other stores
                     self._watches[key].forget()
+                    self._away.append(key)
                     said = f"cannot share jobs: {_named(error)}"
                 if said and said != self._said.get(key):
                     self._say(said)

@@ -7,7 +7,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -16,12 +18,15 @@ from slotkeeper.core.config.handover import environment
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.placement import HostSeen, Order, Placement
+from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.launch import agent as agents
-from slotkeeper.core.launch import orders
+from slotkeeper.core.launch import hosts, orders
 from slotkeeper.core.launch.agent import Agent
 from slotkeeper.core.ports.driver import Placements
+from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.postgres.progress.placement import _order_from, _placement
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.wiring import worker
 from tests.support import polling
 from tests.support.waiting import until
 
@@ -144,3 +149,31 @@ def test_the_output_of_a_command_is_apart_from_its_notes(
     tables["a"].orders.append(order("s0"))
     rounds_until(agent, lambda: bool(tables["a"].answers), "the answer")
     assert tables["a"].answers == {"s0": (3, '{"a": 1}\n\fa note\n')}
+
+
+def test_stores_that_do_not_answer_are_asked_last_one_in_each_round_and_for_4_s_at_most(
+    agent: Agent, tables: dict[str, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    silent = {"a"}
+
+    def read(name: str) -> tuple[list[Placement], list[HostSeen]]:
+        asked.append(name)
+        if name in silent:
+            raise Unreachable("no answer")
+        return [], []
+
+    for name, table in tables.items():
+        monkeypatch.setattr(table, "read", partial(read, name))
+    for _ in range(2):
+        agent.round()
+    assert asked == ["a", "b", "b", "a"]
+    silent.add("b")
+    for _ in range(3):
+        agent.round()
+    assert asked[4:] == ["b", "a", "b", "a"]
+    logins: list[Endpoint] = []
+    monkeypatch.setattr(worker, "login", lambda endpoint, name: logins.append(endpoint))
+    monkeypatch.setattr(sinks, "open", lambda kind: SimpleNamespace(connect=lambda *_: None))
+    worker.store_session(agent._loaded.jobs["a"], "", hosts.LIMIT_MS)
+    assert [one.connect_timeout_ms for one in logins] == [4_000]
