@@ -144,8 +144,7 @@ def _resumed(folder: StateFolder, config: Path, order: Order, lock: int, leaves:
     line = intent("slots reset --resume", f"job {order.job}", order.mark, {_RESET: found[0] if found else ""})
     Audit(folder).append(line)
     code, said = _run(config, order, lock, leaves)
-    first = safe(next(iter(said.splitlines()), ""), 200)
-    Audit(folder).append(outcome(line, f"{'failed' if code else 'done'}: exit code {code}: {first}", {}))
+    Audit(folder).append(outcome(line, f"{'failed' if code else 'done'}: exit code {code}: {_first(said)}", {}))
     return code, said
 
 
@@ -170,6 +169,11 @@ def _recovered(folder: StateFolder, config: Path, order: Order, lock: int, leave
     return 0 if fine else _FAILED, f"{shown}\n"
 
 
+def _first(said: str) -> str:
+    """Return the first line of an answer; a form feed also ends a line."""
+    return safe(next(filter(None, said.splitlines()), ""), 200)
+
+
 def refused(why: str) -> tuple[int, str]:
     """Return the answer to an order that is not carried out."""
     return _FAILED, answer_of("", f"slotkeeper: {safe(why, 300)}\n")
@@ -192,8 +196,8 @@ def ordered(
 
     def act() -> Done:
         answers.append(_answered(loaded, store, order, host, seconds, wait))
-        code, first = answers[0].code, next(iter(answers[0].said.splitlines()), "")
-        return Done(f"host {host} answers: exit code {code}: {safe(first, 200)}", {"order": order.id})
+        first = _first(answers[0].said)
+        return Done(f"host {host} answers: exit code {answers[0].code}: {first}", {"order": order.id})
 
     line = intent(action, f"job {order.job} on host {host}", order.asked_why, {"order": order.id})
     audited(Audit(store.folder), line, act, catches=BaseException)

@@ -13,16 +13,16 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_700,
+    "core/domain": 10_710,
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_320,
     "core/judgement": 1_840,
-    "core/launch": 4_230,
+    "core/launch": 4_360,
     "core/library": 560,
     "core/ports": 2_220,
     "core/services": 2_300,
-    "core/sinks": 13_870,
+    "core/sinks": 13_885,
     "core/slots": 2_400,
     "core/sources": 19_100,
     "core/spark": 2_300,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_150,
     "console/cli": 1_620,
-    "console/commands": 6_350,
+    "console/commands": 6_375,
     "core/views": 1_430,
     "console/monitor": 2_100,
     "console/tui": 9_780,  # the command line on plans and confirmations, and the return from an undo
@@ -71,8 +71,9 @@ reports and their faults are 280 lines of the console, 40 of the engine, 50 of t
 Compiled routing (ADR 104) is 70 lines of the sinks and a stub; its C code is not counted. Values that a followed
 change removes, once a user has confirmed their number (ADR 105), are 60 lines of the domain, 60 of the engine and 40
 of the MySQL source and the sinks each. Batches of queries and records into Doris, with their plans in the store (ADR
-106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 60 lines of the domain, 140
-of launch, 45 of the sinks and 70 of the commands; the probes of an orchestrator are a command of 70.
+106), are 250 lines of the sinks and a file of wiring. Commands to an owner (ADR 107) are 65 lines of the domain, 270
+of launch (of which the checks of an order and what follows an interrupted one are 130), 60 of the sinks and 90 of the
+commands; the probes of an orchestrator are a command of 70.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
