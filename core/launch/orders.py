@@ -211,9 +211,10 @@ def _answered(loaded: Loaded, store: Store, order: Order, host: str, seconds: fl
         row = found.row(order.job)
         if row is None or not row.owner or row.owner == found.owner:
             raise Refused(f"job {order.job} has moved to another host meanwhile", "repeat the command")
-        begun, taken, last = time.monotonic(), False, SystemClock().utc() + timedelta(seconds=TAKEN_WITHIN)
+        begun, taken, given = time.monotonic(), False, None
         try:
             table.order(order)
+            given = SystemClock().utc()
             while (now := table.ordered(order)) is not None and now.code is None:
                 taken = bool(now.taken_by)
                 if time.monotonic() > begun + (wait if taken else seconds):
@@ -222,6 +223,7 @@ def _answered(loaded: Loaded, store: Store, order: Order, host: str, seconds: fl
                 time.sleep(_POLL)
         except BaseException as error:
             if _may_run(table, order) and isinstance(error, SlotkeeperError):
+                last = (given or SystemClock().utc()) + timedelta(seconds=TAKEN_WITHIN)
                 what = f"host {host} may still carry out the command until {last:%H:%M:%S} UTC, order {order.id}"
                 raise Busy(f"{what}: {error.message}", _AUDITED.format(order.id)) from error
             raise
