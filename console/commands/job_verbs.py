@@ -6,9 +6,11 @@ a job running.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -289,11 +291,17 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
 
 
 def other_owner(loaded: Loaded, store: Store, job: str) -> str:
-    """Return the host that owns a job which other hosts share, "" if it is this host or if no job is shared."""
-    if loaded.hosts is None or store.job(job) is None:
+    """Return the host that owns a job, as the store shows it; "" if it is this host, or if no host shares the job.
+
+    Raises the store's error, unless a process of the job runs here.
+    """
+    if loaded.hosts is None or job not in loaded.jobs or (store.job(job) is not None and observe(store, job).lives):
         return ""
-    view = observe(store, job)
-    return view.runs_on if view.state is JobState.ELSEWHERE else ""
+    from slotkeeper.core.launch.hosts import shared  # only a shared job loads what its store needs
+
+    with closing(shared(loaded, store)) as found:
+        row = found.row(job)
+    return row.host if row is not None and row.owner not in ("", found.owner) else ""
 
 
 def by_owner(
@@ -308,16 +316,25 @@ def by_owner(
     plan: str = "",
 ) -> None:
     """Let the host that owns a job carry a command out, and print its output; exits with its exit code."""
-    from slotkeeper.core.launch.orders import ordered  # `jobs list` must not load what a command to another host needs
+    # `jobs list` must not load what a command to another host needs
+    from slotkeeper.core.launch.orders import CHILD, ordered
 
+    if os.environ.get(CHILD):
+        raise Refused(f"job {job} has moved to host {host} meanwhile", "repeat the command")
     given = {**options, "json": "yes" if as_json else ""}
     action = " ".join(ORDERS[verb][0])
     with Store.open(loaded.state_dir) as store:
         order = Order(secrets.token_hex(8), job, verb, given, plan, asked_why=reason)
         diagnostics.note(f"job {job} runs on host {host}, which carries the command out")
         found = ordered(loaded, store, action, order, host, ORDER_SECONDS)
-    for line in found.said.splitlines():
-        output.line(line, select.ascii_only(ctx))
+    shown, _, notes = found.said.partition("\f")
+    for line in notes.splitlines():
+        diagnostics.note(f"host {host}: {line.strip().removeprefix('slotkeeper: ')}")
+    for line in shown.splitlines():
+        if as_json:
+            output.stored(line.encode())
+        else:
+            output.line(line, select.ascii_only(ctx))
     if found.code:
         raise typer.Exit(found.code)
 

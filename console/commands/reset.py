@@ -263,9 +263,11 @@ def _by_owner(
         return False
     with Store.open(loaded.state_dir) as store:
         host = job_verbs.other_owner(loaded, store, job.name)
-        plan = ResetFiles(store.folder).load(PLANS, options.get("plan", "")) if host else ""
+        plan = ResetFiles(store.folder).load(PLANS, options["plan"]) if host and "plan" in options else ""
     if not host:
         return False
+    if access_to(loaded).needs_approval(job.name):
+        raise Refused(f"second_account is set in [access]: job {job.name} is reset on its owner's host {host}")
     if plan is None:
         raise Refused(f"unknown plan {options['plan']!r}", "make a plan: run the same command without --execute")
     job_verbs.by_owner(ctx, loaded, job.name, verb, options, host, reason, as_json, plan)

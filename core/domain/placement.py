@@ -66,7 +66,7 @@ class Placement:
     read_at: float = 0.0
     """When this host read the row, in seconds since 1970."""
     away: str = ""
-    """Why the row could not be read again since then; empty if it could."""
+    """Why the row could not be read again since then, or has an unknown value; empty if it is known."""
 
     @property
     def asks(self) -> bool:
@@ -83,7 +83,7 @@ class Order:
     job: str
     """The job's name."""
     verb: str
-    """The command, one of the keys of `ORDERS`."""
+    """The command, one of the keys of `ORDERS`; empty if the row is malformed."""
     options: Mapping[str, str]
     """The values of its arguments and options, as typed."""
     plan: str = ""
@@ -108,9 +108,11 @@ class Order:
         """Return the arguments of `slotkeeper`; only the options of `ORDERS` are passed on. Raises Refused for a
         command that only another version knows.
 
-        >>> Order("1", "a", "retry", {"job": "a", "config": "x"}, asked_by="u@etl2").words()
+        >>> Order("1", "a", "retry", {"job": "b", "config": "x"}, asked_by="u@etl2").words()
         ['jobs', 'retry', '--reason=(requested by u@etl2, order 1)', '--', 'a']
         """
+        if not self.verb:
+            raise Refused("the command of another host is malformed")
         if self.verb not in ORDERS:
             raise Refused(f"this version does not know the command {self.verb!r} of another host", "upgrade this host")
         command, places, options = ORDERS[self.verb]
@@ -119,7 +121,15 @@ class Order:
         # a resumed reset has the reason of its start
         why = [] if self.verb == "resume" else [f"--reason={f'{self.asked_why} {self.mark}'.strip()}"]
         shown = ["--json"] if self.options.get("json") else []
-        return [*command, *given, *why, *fixed, *shown, "--", *(self.options.get(name, "") for name in places)]
+        return [
+            *command,
+            *given,
+            *why,
+            *fixed,
+            *shown,
+            "--",
+            *({**self.options, "job": self.job}.get(name, "") for name in places),
+        ]
 
 
 ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {

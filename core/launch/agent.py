@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
+from threading import Event
 
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, place_of
@@ -26,7 +27,7 @@ from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.hosts import Shared, StoreKey
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
-from slotkeeper.core.launch.orders import carry_out
+from slotkeeper.core.launch.orders import carry_out, refused
 from slotkeeper.core.launch.view import view_of
 from slotkeeper.core.ports.driver import Placements
 from slotkeeper.core.services.audit import audited
@@ -36,11 +37,12 @@ from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
-ACTS_AT_ONCE = 4
+ACTS_AT_ONCE, ORDERS_AT_ONCE = 4, 4
 STARTING_SECONDS = 60.0
 """Seconds for which a start counts as a sign of life."""
 _STOP_SECONDS, _REACH_SECONDS = 30.0, 2.0
 _FAILED = "failed"
+_NOT_HERE = "the job is not configured in this store on its host"
 AGENT_LOCK = "agent"
 Say = Callable[[str], None]
 
@@ -67,8 +69,11 @@ class Agent:
         self._created: set[StoreKey] = set()
         self._acts: dict[str, tuple[Act, Placement, Future[str], float]] = {}
         """The act that runs for a job, the row that it was decided on, and when it began (monotonic)."""
-        self._orders: dict[str, Future[tuple[int, str]]] = {}
-        """The commands for other hosts that this host carries out, by order."""
+        self._orders: dict[tuple[StoreKey, str], tuple[str, Future[tuple[int, str]]]] = {}
+        """The commands for other hosts that this host carries out, by order: their jobs and answers."""
+        self._leaves = Event()
+        self._strange: set[str] = set()
+        """Jobs whose rows have a value that this version does not know, once reported."""
         self._blocked: dict[str, float] = {}
         """Until when (monotonic) this host does not start a job again whose start has failed here."""
         self._missing: set[str] = set()
@@ -76,7 +81,10 @@ class Agent:
         self._reached_at: dict[str, float] = {}
         self._cut_off: dict[str, float] = {}
         self._said: dict[StoreKey, str] = {}
+        self._away: list[StoreKey] = []
+        """The stores that did not answer in their last round; the first is tried next."""
         self._pool = ThreadPoolExecutor(ACTS_AT_ONCE, "slotkeeper-agent")
+        self._servants = ThreadPoolExecutor(ORDERS_AT_ONCE, "slotkeeper-order")
         self._prober = ThreadPoolExecutor(1, "slotkeeper-reach")
         self._reaching: Future[None] | None = None
 
@@ -85,20 +93,29 @@ class Agent:
         if self._reaching is None or self._reaching.done():
             self._reaching = self._prober.submit(self._reach)
         with Store.open(self._folder.path, migrates=True) as store:
-            for key in self._shared.stores:
+            # a wait for a store that does not answer delays the heartbeats of the others at most once in a round
+            answering = [key for key in self._shared.stores if key not in self._away]
+            for key in [*answering, *self._away[:1]]:
+                if key in self._away:
+                    self._away.remove(key)
                 try:
                     self._of_store(store, key)
                     said = ""
-                except SlotkeeperError as error:
+                except Exception as error:  # a row that another login has written must not stop the other stores
                     self._watches[key].forget()
-                    said = f"cannot share jobs: {error}"
+                    self._away.append(key)
+                    said = f"cannot share jobs: {_named(error)}"
                 if said and said != self._said.get(key):
                     self._say(said)
                 self._said[key] = said
 
     def close(self) -> None:
-        """End the sessions; running jobs continue, and count as reported until the take-over's time has passed."""
-        for pool in (self._prober, self._pool):
+        """End the sessions; running jobs continue, and count as reported until the take-over's time has passed.
+
+        The commands of orders continue, too; the next agent answers them.
+        """
+        self._leaves.set()
+        for pool in (self._prober, self._pool, self._servants):
             pool.shutdown(cancel_futures=True)
         self._shared.close()
         self._lock.release()
@@ -113,6 +130,10 @@ class Agent:
         rows, hosts = self._shared.read(key)
         views = self._views(store)
         rows += self._added(store, key, rows, views)
+        for row in (one for one in rows if one.away and one.job not in self._strange):
+            self._strange.add(row.job)
+            self._say(f"job {row.job} is not shared: {row.away} (start, pause or stop it)")
+        rows = [one for one in rows if not one.away]
         unchanged = self._watches[key].see(rows, time.monotonic())
         stops = placement.stops(self._folder)
         beats: list[dict[str, str]] = []
@@ -127,8 +148,7 @@ class Agent:
             ):
                 beats.append(self._beat(row, view, row.job in self._acts))
         reached = {name: name not in self._cut_off for name in self._loaded.sources}
-        for order in table.report(self._shared.owner, self._options.name, reached, beats):
-            self._serve(table, order)
+        self._serve(key, table, table.report(self._shared.owner, self._options.name, reached, beats))
 
     def _added(
         self, store: Store, key: StoreKey, rows: list[Placement], views: Mapping[str, JobStatus]
@@ -289,19 +309,27 @@ class Agent:
                 return control.pause(store, row.job, patience).state.value
             return control.resume(store, row.job, patience).state.value
 
-    def _serve(self, table: Placements, order: Order) -> None:
-        """Carry out another host's order, and answer it."""
-        if order.id not in self._orders:
-            if order.taken_by or table.take(order, self._shared.owner):
-                call = partial(carry_out, self._folder, self._loaded, order, bool(order.taken_by))
-                self._orders[order.id] = self._pool.submit(call)
-        elif self._orders[order.id].done():
-            try:
-                code, said = self._orders[order.id].result()
-            except (SlotkeeperError, OSError) as error:
-                code, said = 1, f"slotkeeper: {safe(error, 300)}"
-            table.close_order(order, code, said)
-            del self._orders[order.id]
+    def _serve(self, key: StoreKey, table: Placements, orders: list[Order]) -> None:
+        """Carry out other hosts' orders, one at a time for each job, and answer them."""
+        jobs, ids = {job.name for job in self._shared.stores[key]}, {one.id for one in orders}
+        self._orders = {
+            at: found for at, found in self._orders.items() if at[0] != key or at[1] in ids or not found[1].done()
+        }
+        for order in sorted(orders, key=lambda one: not one.taken_by):
+            at = key, order.id
+            if at not in self._orders:
+                free = len(self._orders) < ORDERS_AT_ONCE and all(job != order.job for job, _ in self._orders.values())
+                if free and (order.taken_by or table.take(order, self._shared.owner)):
+                    act = partial(carry_out, self._folder, self._loaded, order, bool(order.taken_by))
+                    call = partial(act, self._leaves.is_set) if order.job in jobs else partial(refused, _NOT_HERE)
+                    self._orders[at] = order.job, self._servants.submit(call)
+            elif self._orders[at][1].done():
+                try:
+                    code, said = self._orders[at][1].result()
+                except Exception as error:  # any login that can write to the store can write such a row
+                    code, said = refused(_named(error))
+                table.close_order(order, code, said)
+                del self._orders[at]
 
     # -- sources
 
@@ -321,6 +349,10 @@ class Agent:
 _VERBS: Mapping[WantedState, str] = {
     WantedState.RUN: "start", WantedState.PAUSE: "pause", WantedState.STOP: "stop",
 }  # fmt: skip
+
+
+def _named(error: Exception) -> str:
+    return safe(error, 300) if isinstance(error, SlotkeeperError | OSError) else f"unexpected {type(error).__name__}"
 
 
 def _unknown(job: str) -> JobStatus:

@@ -81,7 +81,7 @@ class Shared:
         try:
             rows, hosts = self.table(key).read()
         except SlotkeeperError as error:
-            why = safe(error.message, 200)
+            why = f"the store of its progress rows does not answer: {safe(error.message, 200)}"
             self.note(replace(row, away=why) for row in list(self._rows.values()) if row.job in names)
             raise
         mine = [replace(row, read_at=now) for row in rows if row.job in names]

@@ -85,7 +85,7 @@ def placed(view: JobStatus, known: Known | None) -> JobStatus:
         return replace(view, runs_on="" if row.away else row.host)
     at = datetime.fromtimestamp(row.read_at, timezone.utc)
     old = elapsed(at, SystemClock().utc())
-    why, do = f"the store of its progress rows does not answer: {row.away}", ""
+    why, do = row.away, ""
     if not row.away and (old is None or old > known.stale_after):
         why, do = "this host's agent does not report", "start `slotkeeper agent` on this host"
     elif not row.away and not mine and row.owner and row.age > UNREPORTED_SECONDS and row.desired is not STOP:

@@ -83,10 +83,13 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
 def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
     """Open a session of a job on the server of its progress rows: its sink, or the store that the sink names.
 
-    `limit_ms` is the time limit of a statement; 0: that of a step. `name` replaces the name made from `part`.
+    `limit_ms` is the time limit of a statement and of the login; 0: those of a step. `name` replaces the name made from
+    `part`.
     """
     endpoint, kind = job.store_at
-    endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
+    if limit_ms:
+        login_ms = min(limit_ms, endpoint.connect_timeout_ms)
+        endpoint = replace(endpoint, socket_timeout_ms=limit_ms, connect_timeout_ms=login_ms)
     positions = sources.open(job.source_kind).positions
     given = login(endpoint, name or session_name(job.name, part))
     return sinks.open(kind).connect(given, job.progress_schema, positions)

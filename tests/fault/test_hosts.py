@@ -20,6 +20,11 @@ from tests.support.two_hosts import SOON, Host, TwoHosts, two_hosts
 from tests.support.waiting import until
 
 TABLE = "ods.orders"
+MALFORMED = (
+    "INSERT INTO slotkeeper_orders (id, job, verb, options, asked_by, asked_why, asked_at)"
+    " VALUES ('{}', 'orders_rt', 'retry', '{}', 'odd', '', now())"
+)
+ODD_OPTIONS = ("[]", "null", '{"table": 5}', r'{"table": "a\u0000b"}', r'{"table": "\ud800"}')
 
 
 @pytest.fixture
@@ -97,8 +102,12 @@ def test_the_owner_carries_out_another_hosts_retry_and_its_reset_at_most_once(
     try:
         pair.write()
         begun(pair)
-        code, said = pair.b.call("jobs", "retry", "orders_rt", "--reason", "hurry")
-        assert code == 0 and "polled now: 4 lanes" in said, said
+        pair.mirror.at_sink(*(MALFORMED.format(number, text) for number, text in enumerate(ODD_OPTIONS)))
+        code, said = pair.b.call("jobs", "retry", "orders_rt", "--reason", "hurry", "--json")
+        assert code == 0 and len(json.loads(said.splitlines()[-1])["polled"]) == 4, said
+        codes = "SELECT array_agg(code) FROM slotkeeper_orders WHERE asked_by = 'odd'"
+        each = [([1] * len(ODD_OPTIONS),)]
+        until(lambda: pair.mirror.query(pair.mirror.sink, codes) == each, SOON, "an answer to each malformed order")
         code, said = pair.b.call("jobs", "stop", "orders_rt")
         assert code == 0, said
         until(lambda: "STOPPED" in getattr(pair.b.view(), "reason", ""), SOON, "b shows that it has stopped")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.placement import HostSeen, Order, Placement
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Superseded
@@ -48,7 +50,7 @@ class PostgresPlacements:
             if jobs:
                 text = json.dumps(list(jobs)).replace("\\u0000", "\\ufffd")
                 self._run(cursor, "beat", {"owner": owner, "host": host, "jobs": text})
-            return [Order(*row) for row in self._run(cursor, "orders", {"owner": owner}).fetchall()]
+            return [_order_from(*row) for row in self._run(cursor, "orders", {"owner": owner}).fetchall()]
 
     def add(self, row: Placement) -> bool:
         return self._changed("add", _values(row))
@@ -73,7 +75,7 @@ class PostgresPlacements:
         with self._session.transaction() as cursor:
             pg.limit_transaction(cursor, self._limit_ms)
             row = self._run(cursor, "ordered", {"id": order.id}).fetchone()
-        return None if row is None else Order(*row)
+        return None if row is None else _order_from(*row)
 
     def take(self, order: Order, owner: str) -> bool:
         return self._changed("take", {"id": order.id, "owner": owner})
@@ -116,8 +118,21 @@ def _order(order: Order) -> dict[str, Any]:
     return {name: getattr(order, name) for name in ("id", "job", "verb", "plan", "asked_by", "asked_why")}
 
 
+def _order_from(id: str, job: str, verb: str, options: Any, *rest: Any) -> Order:
+    """Return an order, without its verb if its options are no values of a command line."""
+    try:
+        whole = isinstance(options, dict) and all(b"\0" not in value.encode() for value in options.values())
+    except (AttributeError, UnicodeError):
+        whole = False
+    return Order(id, job, verb, options, *rest) if whole else Order(id, job, "", {}, *rest)
+
+
 def _placement(job: str, desired: str, *rest: Any) -> Placement:
-    return Placement(job, WantedState(desired), *rest)
+    try:
+        return Placement(job, WantedState(desired), *rest)
+    except ValueError:
+        why = f"the desired state {safe(desired, 20)!r} is unknown"
+        return replace(Placement(job, WantedState.STOP, *rest), away=why)
 
 
 def _host(owner: str, host: str, age: float, sources: object) -> HostSeen:

@@ -74,9 +74,9 @@ INSERT INTO {schema}.slotkeeper_orders (id, job, verb, options, plan, asked_by, 
 VALUES (%(id)s, %(job)s, %(verb)s, %(options)s::json, %(plan)s, %(asked_by)s, %(asked_why)s, clock_timestamp())
 
 -- name: orders
--- What this host has to carry out: the orders that it took, and new ones for the jobs that it owns.
+-- What this host has to carry out: the orders that it took, and those of the last 35 s for the jobs that it owns.
 SELECT id, job, verb, options, plan, asked_by, asked_why, taken_by, code, said FROM {schema}.slotkeeper_orders AS o
-WHERE code IS NULL AND (taken_by = %(owner)s OR (taken_by = '' AND asked_at > clock_timestamp() - interval '2 minutes'
+WHERE code IS NULL AND (taken_by = %(owner)s OR (taken_by = '' AND asked_at > clock_timestamp() - interval '35 seconds'
     AND EXISTS (SELECT 1 FROM {schema}.slotkeeper_jobs AS j WHERE j.job = o.job AND j.owner = %(owner)s)))
 ORDER BY asked_at
 
