@@ -369,7 +369,9 @@ _COUNT = thing(
         "reshaped": text(
             "the first statement in the range that can have changed the columns, with its position; empty: none"
         ),
-        "stopping": text("the first other statement in the range at which a lane stops, with its position; empty: none"),
+        "stopping": text(
+            "the first other statement in the range at which a lane stops, with its position; empty: none"
+        ),
         "oldest_at": maybe(moment("the same time")),
     },
 )
