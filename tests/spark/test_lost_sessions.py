@@ -24,6 +24,8 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
 CROWD = 40
+LATER = 20
+"""Events of each DN that are written after a fault, and have to be applied."""
 
 
 def restarts_and_says(job: Mirrored, said: str) -> None:
@@ -53,6 +55,32 @@ def test_a_job_gets_over_the_restart_of_its_clusters_master(tmp_path: Path, spar
             job.wait_state(JobState.RUNNING)
             cluster.restart_master()
             restarts_and_says(job, "the Spark cluster has had no executor for 60 s")
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("master_too", [False, True], ids=["workers", "both"])
+def test_a_job_gets_over_the_restart_of_its_clusters_workers(
+    tmp_path: Path, spark_cache: Path, seed: int, master_too: bool
+) -> None:
+    cluster = SparkCluster(tmp_path / "c", SECRET)
+    try:
+        spark = standalone(cluster, tmp_path / "secret", bare_python(tmp_path / "bare"))
+        with product_on(tmp_path, seed, **spark) as product:
+            job = product.job("workers").start()
+            product.write(RATE)
+            job.wait_state(JobState.RUNNING)
+            began = time.monotonic()
+            cluster.restart_workers()
+            if master_too:
+                cluster.restart_master()
+            job.wait_applied({dn: events + LATER for dn, events in job.expected().items()}, 120)
+            job.wait_state(JobState.RUNNING, 120)
+            print(f"back after {time.monotonic() - began:.0f} s", flush=True)
+            product.quiet()
+            job.wait_equal()
+            assert job.stop() < 20
+            assert job.left() == []
     finally:
         cluster.close()
 

@@ -105,6 +105,17 @@ class SparkCluster:
         self._started[0] = self._started.pop()
         until(lambda: self.registered() >= len(self._workers), 120, "the workers to register again")
 
+    def restart_workers(self) -> None:
+        """Kill all workers, whose executors then end by themselves, and start as many."""
+        killed = [one for one in self._started if one.pid in self._workers]
+        for one in killed:
+            one.kill()
+            one.wait()
+            self._started.remove(one)
+        self._workers.clear()
+        for number in range(len(killed)):
+            self.add_worker(f"again{number}")
+
     def worker_pids(self) -> list[int]:
         return list(self._workers)
 
