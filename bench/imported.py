@@ -245,8 +245,6 @@ CASES = (
     Case("Flink, `kafka`", _from_cdc(sink="'connector' = 'kafka', 'topic' = 'orders'"), refused=((2, "connector"),)),
     Case("Flink: one source, two sinks", _from_dws() + _table("u", _JDBC) + ";\nINSERT INTO u SELECT * FROM s;\n",
          refused=((1, "binlogSlotName"),)),
-    Case("Flink: one source, two sinks", _from_dws() + _table("u", _JDBC) + ";\nINSERT INTO u SELECT * FROM s;\n",
-         refused=((1, "binlogSlotName"),)),
     Case("Flink: a view", _from_dws() + "CREATE VIEW v AS SELECT * FROM s;\n", refused=((4, "CREATE VIEW"),)),
     Case("Doris, CREATE SYNC alone", _SYNC, store=STORE,
          refused=((1, "host"), (1, "user"), (1, "host"), (1, "user"))),
