@@ -255,7 +255,7 @@ class LabelSink(Protocol):
         """Abort a load that no task will commit; ignores failures, because the load ends at its timeout."""
 
     def clear(self, label: str) -> None:
-        """Abort a load that is pre-committed under a withdrawn plan's label; ignores failures."""
+        """Abort a load that is pre-committed under a plan's label; raises an error if the sink did not answer."""
 
     def write_chunk(self, batch: Batch) -> None:
         """Write the rows of a chunk; they become visible immediately."""

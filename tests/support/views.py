@@ -208,7 +208,9 @@ def change(draw: random.Random) -> str:
             f" UPDATE SET sku = {sku}",
             f"DELETE FROM ods.lines WHERE order_id = {ident}",
             f"UPDATE ods.lines SET price = price + 1, sku = {sku} WHERE n = {other}",
-            f"INSERT INTO dim.skus VALUES ('s{9 * (other % 2)}', 'k{other}') ON CONFLICT (sku) DO UPDATE"
+            # a line of an open transaction would be refreshed with the kind of before, and not touched again
+            "LOCK TABLE ods.lines IN SHARE ROW EXCLUSIVE MODE; INSERT INTO dim.skus VALUES"
+            f" ('s{9 * (other % 2)}', 'k{other}') ON CONFLICT (sku) DO UPDATE"
             " SET kind = excluded.kind; UPDATE ods.lines SET price = price",
         )
     )

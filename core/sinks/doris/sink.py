@@ -9,12 +9,13 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from slotkeeper.core.domain.quarantine import Refusal
-from slotkeeper.core.errors import Busy, RowRefused, SlotkeeperError
+from slotkeeper.core.errors import AccessRefused, Busy, RowRefused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.sink import Batch, Fields, Outcome
 from slotkeeper.core.sinks.doris import answers
 from slotkeeper.core.sinks.doris.encode import Body, Layout, body_of
@@ -114,12 +115,9 @@ class DorisSink:
             return False
 
     def abort(self, load: str) -> None:
-        if not load:
-            return
-        try:
-            self._second_phase(load, "abort")
-        except SlotkeeperError:
-            return
+        if load:
+            with suppress(SlotkeeperError):
+                self._second_phase(load, "abort")
 
     def state(self, label: str) -> str:
         """Return the state of the label's newest transaction from `get_load_state`; UNKNOWN if there is none."""
@@ -131,17 +129,22 @@ class DorisSink:
         return found
 
     def clear(self, label: str) -> None:
-        """Abort a load that is pre-committed under a label; an empty load under that label returns its number."""
+        """Abort a load that is pre-committed under a label; an empty load under that label returns its number.
+
+        A label that Doris rejects for another reason than being taken has no such load.
+        """
+        body = self._body(lambda: iter(()))
         try:
-            body = self._body(lambda: iter(()))
             with body.file:
                 answer = self._load(body, label, two_phase=True)
+        except (Unreachable, AccessRefused):
+            raise
         except SlotkeeperError:
             return
         if answer["Status"] != answers.TAKEN:
             self.abort(str(answer.get("TxnId", "")))
         elif str(answer.get("ExistingJobStatus") or "") == answers.PRECOMMITTED:
-            self.abort(answers.related(str(answer.get("Message", ""))))
+            self._second_phase(answers.related(str(answer.get("Message", ""))), "abort")
 
     # -- trials -----------------------------------------------------------------------------------------------------
 
