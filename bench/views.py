@@ -6,6 +6,8 @@
   of few and of many rows.
 - *Freshness*: seconds from the commit of a change to the commit of the round that applied it, at 2,000 changes per
   second in transactions of 20, with `min_interval` between two rounds. Without Spark's task and without a source.
+- *Deltas*: the size of the delta tables after `--growth` seconds of these writes, as a ratio to the rows of the
+  largest round.
 - *Spark*: the same result by Spark SQL in `foreachBatch`, which recomputes the changed groups of a micro-batch of 200
   changes, as a ratio to a round.
 """
@@ -39,8 +41,8 @@ from tests.support.oracle import Event, Image
 CHANGES, ROUND = 7_000, 200
 KEYS, IMAGES = 1.15, 1.40
 """Maximum ratios of the CPU of a step with capture."""
-ROUND_MS, FRESH_S = 100.0, 1.0
-"""Maximum p95 of a round of 200 changes, and of freshness."""
+ROUND_MS, FRESH_S, GROWTH = 100.0, 1.0, 2.0
+"""Maximum p95 of a round of 200 changes, and of freshness; and of delta tables, as a ratio to the largest round."""
 RATE, AT_ONCE, INTERVAL_S = 2_000, 20, 0.2
 _B, _A = '"select"', '"A ""a"""'
 CAPTURES = {
@@ -214,10 +216,10 @@ def _change(server: Server, database: str, draw: random.Random, rows: int) -> No
     run(server, database, f"UPDATE mart.facts SET qty = qty + 1 WHERE id IN ({ids})")
 
 
-def freshness(server: Server, rows: int, seconds: float) -> dict[str, Any]:
-    """Return p50 and p95 of the freshness of a view by each method, in seconds, at `RATE` changes per second."""
-    database, stop, commits = "fresh", threading.Event(), list[float]()
-    _facts(server, database, rows)
+@contextmanager
+def written(server: Server, database: str, rows: int) -> Iterator[list[float]]:
+    """Write `RATE` changes per second during the block; yield the times of the commits."""
+    stop, commits = threading.Event(), list[float]()
 
     def write() -> None:
         draw = random.Random(2)
@@ -230,22 +232,73 @@ def freshness(server: Server, rows: int, seconds: float) -> dict[str, Any]:
                 commits.append(time.monotonic())
                 due += AT_ONCE / RATE
 
-    with maintained(server, database, [OF_ROUNDS[f"50 rows per group, {how}"] for how in ("recompute", "delta")],
-                    "mart.facts") as (views, epoch):  # fmt: skip
-        writer = threading.Thread(target=write, daemon=True)
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield commits
+    finally:
+        stop.set()
+        writer.join()
+
+
+def _both() -> list[ViewSpec]:
+    return [OF_ROUNDS[f"50 rows per group, {how}"] for how in ("recompute", "delta")]
+
+
+def freshness(server: Server, rows: int, seconds: float) -> dict[str, Any]:
+    """Return p50 and p95 of the freshness of a view by each method, in seconds, at `RATE` changes per second."""
+    _facts(server, database := "fresh", rows)
+    with (
+        maintained(server, database, _both(), "mart.facts") as (views, epoch),
+        written(server, database, rows) as commits,
+    ):
         began, late, taken = time.monotonic(), list[float](), 0
-        writer.start()
         while time.monotonic() < began + seconds:
             asked = time.monotonic()
             views.round(epoch)
             done, ready = time.monotonic(), sum(at < asked for at in commits)
             late += [done - at for at in commits[taken:ready]]
             taken = ready
-            stop.wait(INTERVAL_S)
-        stop.set()
-        writer.join()
+            time.sleep(INTERVAL_S)
     rate = round(len(commits) * AT_ONCE / seconds)
     return {"changes_per_s": rate, "p50_s": round(statistics.median(late), 2), "p95_s": round(p95(late), 2)}
+
+
+_DELTAS = "SELECT relname FROM pg_class WHERE relname LIKE 'slotkeeper_delta%' AND relkind = 'r' ORDER BY 1"
+
+
+def growth(server: Server, rows: int, seconds: float) -> dict[str, Any]:
+    """Return the largest size of the delta tables, and of the rows that one round applied, in KiB, and their ratio.
+
+    A row is counted with its header and line pointer; a table with whole pages, of which it has at least one.
+    """
+    _facts(server, database := "growth", rows)
+    with (
+        maintained(server, database, _both(), "mart.facts") as (views, epoch),
+        closing(server.connect(database)) as connection,
+        connection.cursor() as cursor,
+    ):
+        connection.autocommit = True
+        cursor.execute(_DELTAS)
+        tables = [name for (name,) in cursor.fetchall()]
+        of_rows = " + ".join(f"(SELECT coalesce(sum(pg_column_size(t) + 4), 0) FROM {name} t)" for name in tables)
+        of_files = " + ".join(f"pg_relation_size('{name}')" for name in tables)
+        largest = size = 0
+        with written(server, database, rows) as commits:
+            began = time.monotonic()
+            while time.monotonic() < began + seconds:
+                cursor.execute(f"SELECT {of_rows}, {of_files}")
+                ((waiting, now),) = cursor.fetchall()
+                largest, size = max(largest, waiting), max(size, now)
+                views.round(epoch)
+                time.sleep(INTERVAL_S)
+    return {
+        "seconds": seconds,
+        "changes_per_s": round(len(commits) * AT_ONCE / seconds),
+        "largest_round_kib": round(largest / 1024),
+        "delta_tables_kib": round(size / 1024),
+        "of_largest_round": round(size / largest, 2),
+    }
 
 
 # -- beside Spark SQL --------------------------------------------------------------------------------------------------
@@ -290,6 +343,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=60, help="rounds for each view")
     parser.add_argument("--steps", type=int, default=7, help="steps of each kind for each capture")
     parser.add_argument("--seconds", type=float, default=15.0, help="duration of the measurement of freshness")
+    parser.add_argument("--growth", type=float, default=60.0, help="seconds of writes for the size of the deltas")
     parser.add_argument("--without-spark", action="store_true")
     given = parser.parse_args(words)
     folder = Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
@@ -298,6 +352,7 @@ def main(words: list[str]) -> None:
         found: dict[str, Any] = {"capture": capture(server, given.steps)}
         found["rounds"] = rounds_of(server, given.rows, given.rounds)
         found["freshness"] = freshness(server, given.rows, given.seconds)
+        found["deltas"] = growth(server, given.rows, given.growth)
         if not given.without_spark:
             (folder / "spark").mkdir()
             found["spark"] = spark(server, folder / "spark", given.rows, 12)
@@ -306,7 +361,14 @@ def main(words: list[str]) -> None:
     finally:
         postgres.discard(folder / "sink")
         shutil.rmtree(folder, ignore_errors=True)
-    limits = {"keys": KEYS, "sums": KEYS, "images": IMAGES, "round_p95_ms": ROUND_MS, "fresh_p95_s": FRESH_S}
+    limits = {
+        "keys": KEYS,
+        "sums": KEYS,
+        "images": IMAGES,
+        "round_p95_ms": ROUND_MS,
+        "fresh_p95_s": FRESH_S,
+        "deltas": GROWTH,
+    }
     print(json.dumps({**found, "limits": limits, "given": vars(given), "machine": report.machine()}))
 
 

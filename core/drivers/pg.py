@@ -247,10 +247,16 @@ def rename(connection: Connection, name: str) -> None:
     PostgreSQL, "Error Reporting and Logging": application_name can be set by any user, and is shown in
     pg_stat_activity with at most 63 characters.
     """
+    with autocommitted(connection), connection.cursor() as cursor:
+        cursor.execute("SET application_name = %s", (name,))
+
+
+@contextmanager
+def autocommitted(connection: Connection) -> Iterator[None]:
+    """Run the statements of the block outside a transaction; call it only between transactions."""
     before, connection.autocommit = connection.autocommit, True
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SET application_name = %s", (name,))
+        yield
     finally:
         if not connection.closed:
             connection.autocommit = before

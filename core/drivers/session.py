@@ -242,10 +242,8 @@ class Session:
         Call it only between transactions; the test runs transactions of a second connection in between.
         """
         connection = self.ready()
-        with self.translated():
-            before, connection.autocommit = connection.autocommit, True
+        with self.translated(), pg.autocommitted(connection):
             self._prove(connection)
-            connection.autocommit = before
         return "each connection kept its own server session for three transactions"
 
     def seconds(self) -> float:

@@ -22,7 +22,8 @@ GUARD = OWN + "guard_"
 def create_deltas(view: View, names: Names, adds: bool) -> list[str]:
     """Return the statements that create the tables of captured changes.
 
-    They are filled and emptied continuously; a small threshold lets autovacuum reuse their space.
+    They are filled and emptied continuously. Rounds make their space reusable; with a small threshold, so does
+    autovacuum after an interruption.
     """
     storage = "WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)"
     made = []

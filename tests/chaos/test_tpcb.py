@@ -43,6 +43,13 @@ from tests.support.standin import run
 from tests.support.waiting import until
 
 KEYS = {"branches": "bid", "tellers": "tid", "accounts": "aid", "history": "id"}
+VIEWS = {
+    "dws.accounts": "SELECT bid, count(*) AS n, sum(abalance) AS balance FROM mart.pgbench_accounts GROUP BY bid",
+    "dws.history": "SELECT tid, bid, count(*) AS n, sum(delta) AS delta, max(delta) AS most FROM mart.pgbench_history"
+    " GROUP BY tid, bid",
+    "dwd.tellers": "SELECT t.tid, b.bid, t.tbalance, b.bbalance FROM mart.pgbench_tellers t"
+    " LEFT JOIN mart.pgbench_branches b ON b.bid = t.bid",
+}
 SUMS = {"branches": "bbalance", "tellers": "tbalance", "accounts": "abalance", "history": "delta"}
 
 _SCRIPT = r"""
@@ -112,6 +119,16 @@ class Tpcb:
             running.kill()  # transactions that are not committed by now are rolled back
             running.communicate()
 
+    def views_wrong(self) -> dict[str, int]:
+        """The views that differ from their SELECT in one snapshot, and by how many rows, without product code."""
+        parts = []
+        for name, sql in VIEWS.items():
+            one, other = f"SELECT * FROM {name}", sql
+            both = f"(({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one}))"
+            parts.append(f"SELECT '{name}', count(*) FROM {both} d")
+        found = self.product.at_sink(" UNION ALL ".join(parts))
+        return {str(name): int(count) for name, count in found if count}
+
     def checksums(self, end: str) -> dict[str, Checksum]:
         """The checksums by table; apart from the connection, no product code takes part."""
         hashed = "SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM {} t"
@@ -166,6 +183,16 @@ def _program() -> str:
     return found
 
 
+def _with_views(job: Mirrored) -> None:
+    views = "".join(
+        f'\n[[jobs.{job.name}.views]]\ninto = "{name}"\nsql = "{sql}"\n'
+        + ('key = ["tid", "bid"]\n' if name == "dwd.tellers" else "")
+        for name, sql in VIEWS.items()
+    )
+    with job.config.open("a", encoding="utf-8") as file:
+        file.write(views)
+
+
 def _of_four_channels(job: Mirrored) -> Mirrored:
     """The job with these four channels instead of its one."""
     text = job.config.read_text(encoding="utf-8")
@@ -180,8 +207,9 @@ def _of_four_channels(job: Mirrored) -> Mirrored:
 
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(1_800)]
-Kind = Literal["driver", "jvm", "supervisor", "source sessions", "sink sessions"]
+Kind = Literal["driver", "jvm", "worker", "supervisor", "source sessions", "sink sessions", "view session"]
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "supervisor", "source sessions", "sink sessions")
+BESIDE_VIEWS: tuple[Kind, ...] = ("worker", "supervisor", "source sessions", "sink sessions", "view session")
 SECONDS = 60.0
 BETWEEN = 150
 """Rows of history that the job has to bring to the sink between two kills, at least: half a second of writes."""
@@ -214,13 +242,15 @@ class Killer:
     draw: random.Random
     killed: list[Kind] = field(default_factory=list)
     left: list[Kind] = field(default_factory=list)
+    again: tuple[Kind, ...] = ("source sessions", "sink sessions", "supervisor")
+    """The kinds after the first turn: a second driver exit within minutes would only show the supervisor's hold of a
+    crash loop."""
 
     def turn(self) -> None:
         """Kill one, and wait until rows arrive again."""
-        # a second driver exit within minutes would only show the supervisor's hold of a crash loop
-        again: tuple[Kind, ...] = ("source sessions", "sink sessions", "supervisor")
         if not self.left:
-            self.left = self.draw.sample(KINDS, len(KINDS)) if not self.killed else self.draw.sample(again, 3)
+            kinds = self.again if self.killed else KINDS
+            self.left = self.draw.sample(kinds, len(kinds))
         kind = self.left.pop()
         before = self.bench.job.view().driver
         self._kill(kind)
@@ -255,22 +285,24 @@ class Killer:
     def _kill(self, kind: Kind) -> None:
         job = self.bench.job
         if kind == "source sessions":
-            _end_sessions(self.bench.product.connect(), job)
+            _end_sessions(self.bench.product.connect(), session_name(job.name, "%"))
         elif kind == "sink sessions":
-            _end_sessions(self.bench.product.sink.connect("mart"), job)
+            _end_sessions(self.bench.product.sink.connect("mart"), session_name(job.name, "%"))
+        elif kind == "view session":
+            _end_sessions(self.bench.product.sink.connect("mart"), session_name(job.name, "%views"))
         else:
             until(lambda: job.view().driver_alive and job.view().supervisor_alive, RECOVERY, "both processes to live")
             job.kill(kind)
 
     def summary(self) -> str:
-        return ", ".join(f"{kind} {self.killed.count(kind)}" for kind in KINDS)
+        return ", ".join(f"{kind} {self.killed.count(kind)}" for kind in dict.fromkeys(self.killed))
 
 
-def _end_sessions(connection: pg.Connection, job: Mirrored) -> None:
-    """All sessions of the job there, those of the workers and of the driver."""
+def _end_sessions(connection: pg.Connection, named: str) -> None:
+    """All sessions there with such a name, those of the workers and of the driver."""
     try:
         with connection.cursor() as cursor:
-            pattern = session_name(job.name, "%").replace("_", r"\_")
+            pattern = named.replace("_", r"\_")
             ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s"
             cursor.execute(ended, (pattern,))
     finally:
@@ -347,3 +379,37 @@ def test_tpcb_arrives_equal_whatever_is_killed_meanwhile(product: Product, page:
     finally:
         page.add(*row)
         job.end()
+
+
+KILLS = 50
+
+
+def test_views_beside_tpcb_equal_their_selects_after_fifty_kills(product: Product, seed: int) -> None:
+    print(f"seed {seed}", flush=True)
+    bench = Tpcb(product, Load(accounts=4_000, rate=200), "layers")
+    job, killer = bench.job, Killer(bench, random.Random(seed), again=BESIDE_VIEWS)
+    _with_views(job)
+    try:
+        control.start(product.store, job.name, str(job.config), patience=Patience(2 * RECOVERY))
+        job.wait_state(JobState.RUNNING, 2 * RECOVERY)
+        killer.wait(lambda: _views_run(bench), "three views to be RUNNING")
+        with bench.written():
+            while len(killer.killed) < KILLS:
+                killer.turn()
+        count = bench.sums("source")["history"][0]
+        killer.wait(lambda: killer.arrived() >= count, "all of the history to arrive")
+        wanted = bench.checksums("source")
+        killer.wait(lambda: bench.checksums("mart") == wanted, "four equal tables")
+        killer.wait(lambda: _views_run(bench), "three views to be RUNNING")
+        killer.wait(lambda: bench.views_wrong() == {}, "three equal views")
+        print(f"{count} transactions; {killer.summary()}", flush=True)
+        job.stop()
+        assert bench.views_wrong() == {}
+    finally:
+        job.end()
+
+
+def _views_run(bench: Tpcb) -> bool:
+    bench.job.refuse_end()
+    report = bench.job.view().report
+    return [one.state for one in (report.views if report else ())] == ["RUNNING"] * len(VIEWS)

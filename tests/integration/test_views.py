@@ -183,6 +183,19 @@ def test_more_changes_than_delta_rows_max_make_a_view_stale(layers: Layers) -> N
     stale(layers, views, epoch, "more than 5 changes waited")
 
 
+def test_the_space_of_applied_changes_is_used_again(layers: Layers) -> None:
+    layers.views = layers.views[3:5]
+    views, epoch = layers.built()
+    layers.run(SOME.replace("(1, 20)", "(1, 2000)"))
+    size = "SELECT sum(pg_relation_size(oid)) FROM pg_class WHERE relname LIKE 'slotkeeper_delta%'"
+    sizes = []
+    for _ in range(10):
+        layers.run("UPDATE ods.orders SET qty = qty + 1")
+        sizes += [int(str(value)) for (value,) in layers.rows(size)]
+        assert views.round(epoch).applied
+    assert sizes[-1] <= 2 * sizes[0], sizes
+
+
 def test_a_capture_that_fails_never_stops_the_writer_but_its_view(layers: Layers) -> None:
     layers.views = layers.views[3:5]
     views, epoch = layers.built()

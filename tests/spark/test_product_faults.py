@@ -57,7 +57,10 @@ def writing(product: Product) -> Iterator[Product]:
 def test_a_kill_of_each_kind_is_survived_without_a_command(
     writing: Product, in_copy: tuple[Kind, ...], in_stream: tuple[Kind, ...]
 ) -> None:
-    job = writing.job(f"stream_{len(in_stream)}").start()
+    job = writing.job(f"stream_{len(in_stream)}")
+    if in_copy:
+        slow_down(job)
+    job.start()
     writing.write(RATE)
     killed_in_mid_copy(job, in_copy)
     job.wait_state(JobState.RUNNING)
@@ -78,6 +81,12 @@ def test_a_kill_of_each_kind_is_survived_without_a_command(
     assert "start" not in job.events()[1:], "it ran without a restart"
 
 
+def slow_down(job: Mirrored) -> None:
+    """Limit the rate of its copy: on a busy host, the test would see the copy too late."""
+    text = job.config.read_text(encoding="utf-8")
+    job.config.write_text(text.replace("\n[[jobs.", "\ncopy_rows_per_second = 4_000\n\n[[jobs.", 1), encoding="utf-8")
+
+
 def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
     for place, kind in enumerate(kinds):
         job.wait_copying((place + 1) / (len(kinds) + 2))
@@ -90,7 +99,9 @@ def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
 def test_kills_in_mid_copy_are_survived_and_the_copy_continues_where_it_was(
     writing: Product, kinds: tuple[Kind, ...]
 ) -> None:
-    job = writing.job("copy_" + "_".join(kinds)).start()
+    job = writing.job("copy_" + "_".join(kinds))
+    slow_down(job)
+    job.start()
     writing.write(RATE)
     killed_in_mid_copy(job, kinds)
     job.wait_state(JobState.RUNNING)

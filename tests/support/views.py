@@ -6,7 +6,7 @@ import itertools
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -220,10 +220,10 @@ def transaction(draw: random.Random) -> list[str]:
     return [change(draw) for _ in range(draw.choice((1, 1, 2, 4)))]
 
 
-def beside_writers(layers: Layers, seed: int, rounds: int, writers: int = 4) -> tuple[int, list[dict[str, int]]]:
-    """Run rounds while writers work; return the changes applied, and what was wrong in the snapshot of each round."""
-    views, epoch = layers.built()
-    stop, found = threading.Event(), list[dict[str, int]]()
+@contextmanager
+def writing(layers: Layers, seed: int, writers: int = 4) -> Iterator[None]:
+    """Let writers run random transactions during the block."""
+    stop = threading.Event()
 
     def write(number: int) -> None:
         draw = random.Random(seed * 31 + number)
@@ -231,21 +231,28 @@ def beside_writers(layers: Layers, seed: int, rounds: int, writers: int = 4) -> 
             while not stop.is_set():
                 try:
                     cursor.execute("BEGIN; " + "; ".join(transaction(draw)) + "; COMMIT")
-                except pg.DriverError:  # a deadlock, or a key that another writer took
+                except pg.DriverError:  # a deadlock, a key that another writer took, or a table that is gone
                     cursor.execute("ROLLBACK")
 
-    views.probe = lambda point: found.append(layers.wrong(views)) if point == "before_round_commit" else None
     threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(writers)]
     for thread in threads:
         thread.start()
-    applied = 0
     try:
-        while len(found) < rounds:
-            done = views.round(epoch)
-            assert not done.stale, done
-            applied += sum(done.applied.values())
+        yield
     finally:
         stop.set()
         for thread in threads:
             thread.join(60)
+
+
+def beside_writers(layers: Layers, seed: int, rounds: int) -> tuple[int, list[dict[str, int]]]:
+    """Run rounds while writers work; return the changes applied, and what was wrong in the snapshot of each round."""
+    views, epoch = layers.built()
+    applied, found = 0, list[dict[str, int]]()
+    views.probe = lambda point: found.append(layers.wrong(views)) if point == "before_round_commit" else None
+    with writing(layers, seed):
+        while len(found) < rounds:
+            done = views.round(epoch)
+            assert not done.stale, done
+            applied += sum(done.applied.values())
     return applied, found

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -47,6 +47,8 @@ _OF_ALL = ("08", "40", "53", "57P")
 QUERY_CANCELED = "57014"
 SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
+FEW_ROWS = 200
+"""Applied deltas of a table, about two pages, whose space need not be reusable at once."""
 IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
 """PostgreSQL, "CREATE TRIGGER": statement triggers of the other tables of a tree do not fire for a statement."""
 Probe = Callable[[str], object]
@@ -88,6 +90,8 @@ class Rounds:
         """The temporary tables that exist in the session, by its generation, and those of the open transaction."""
         self._lockable: list[str] = []
         """The tables of views that existed before the last round."""
+        self._applied: dict[str, int] = {}
+        """By delta table: its applied rows whose space is not reusable yet."""
         self._most = job.rounds.delta_rows_max
         self._clock = clock or SystemClock()
         self._mutant = mutant or Mutant()
@@ -340,7 +344,21 @@ class Rounds:
             self.probe("before_round_commit")
         self._kept |= self._new
         self.probe("after_round_commit")
+        self._reuse()
         return Round(applied, troubled)
+
+    def _reuse(self) -> None:
+        """Make the space of applied deltas reusable.
+
+        PostgreSQL, "Automatic Vacuuming": autovacuum visits a database once per `autovacuum_naptime`, a minute, until
+        which each delta would take new space. "VACUUM": a truncation waits for, and blocks, the writers of the table.
+        """
+        for name in [name for name, count in self._applied.items() if count >= FEW_ROWS]:
+            self._applied[name] = 0
+            with suppress(SlotkeeperError), self._session.translated():  # the round has been committed
+                connection = self._session.ready()
+                with pg.autocommitted(connection), connection.cursor() as cursor:
+                    cursor.execute(f"VACUUM (SKIP_LOCKED, TRUNCATE FALSE) {name}")
 
     def _fenced(self, cursor: pg.Cursor, epoch: int) -> list[tuple[object, ...]]:
         if not self._mutant.fence:
@@ -452,6 +470,9 @@ class Rounds:
                 troubled[view.target] = error.message
                 continue
             applied[view.target] = waiting
+            for table, count in counted.items():
+                name = self._names[view.target].delta(table)
+                self._applied[name] = self._applied.get(name, 0) + count
             ms = round(1_000 * (self._clock.monotonic() - began))
             self._run(cursor, "applied", {"target": view.target, "applied": waiting, "ms": ms})
         return applied, troubled
