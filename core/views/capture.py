@@ -11,7 +11,7 @@ import hashlib
 
 from slotkeeper.core.sqltext import dotted, literal, quoted
 from slotkeeper.core.views.plan import OWN, Capture, View
-from slotkeeper.core.views.statements import Names, captured
+from slotkeeper.core.views.statements import Names, captured, distinct
 from slotkeeper.core.views.sums import WEIGHT, sums_of
 
 CAPTURE = OWN + "capture_"
@@ -62,7 +62,7 @@ def capture_body(view: View, names: Names, table: str, adds: bool) -> str:
     return f"""
 #variable_conflict use_column
 BEGIN
-{_only_for(table, trigger)}
+{_only_for(table, trigger, mark)}
   IF TG_OP = 'TRUNCATE' THEN
     {mark}{literal(f"{table} was truncated")});
     RETURN NULL;
@@ -78,14 +78,18 @@ END
 """
 
 
-def _only_for(table: str, trigger: str) -> str:
+def _only_for(table: str, trigger: str, mark: str) -> str:
     """Return the first statement of a function that only one table's triggers can call; `trigger`: an expression.
 
-    The function runs with the rights of its owner: a trigger of another table must not write with them.
+    The function runs with the rights of its owner: a trigger of another table must not write with them. A table that
+    was renamed writes a mark, because it can get its name back before the next round.
     """
     schema, _, name = table.partition(".")
     return f"""  IF TG_TABLE_SCHEMA <> {literal(schema)} OR TG_TABLE_NAME <> {literal(name)}
     OR TG_NAME <> {trigger} THEN
+    IF to_regclass({literal(dotted(table))}) IS NULL THEN
+      {mark}{literal(f"{table} was renamed")});
+    END IF;
     RETURN NULL;
   END IF;"""
 
@@ -96,11 +100,11 @@ def _captured_rows(view: View, table: str, adds: bool, new: bool = False, old: b
         rows = " UNION ALL ".join(f"SELECT {sign} AS {quoted(WEIGHT)}, * FROM {name}" for name, sign in parts)
         alias = quoted(view.branches[0].uses[0].alias)
         return sums_of(view, f"{alias}.{quoted(WEIGHT)}", f"({rows})")
-    listed = ", ".join(map(quoted, captured(view, table))) or "1"
-    distinct = "DISTINCT " if view.capture(False) is Capture.KEYS else ""
+    columns = captured(view, table)
+    listed = ", ".join(map(quoted, columns)) or "1"
     tables = ["slotkeeper_new"] * new + ["slotkeeper_old"] * old
-    union = " UNION " if distinct else " UNION ALL "
-    return union.join(f"SELECT {distinct}{listed} FROM {name}" for name in tables)
+    rows = " UNION ALL ".join(f"SELECT {listed} FROM {name}" for name in tables)
+    return distinct(columns, f"({rows}) c") if view.capture(False) is Capture.KEYS else rows
 
 
 def function_of(body: str, prefix: str = CAPTURE) -> str:
@@ -110,7 +114,8 @@ def function_of(body: str, prefix: str = CAPTURE) -> str:
 
 _PINNED = (
     *("search_path = pg_catalog, pg_temp", "TimeZone = 'UTC'", "DateStyle = 'ISO, MDY'", "IntervalStyle = 'postgres'"),
-    *("standard_conforming_strings = on", "transform_null_equals = off"),
+    *("standard_conforming_strings = on", "transform_null_equals = off", "array_nulls = on", "lc_monetary = 'C'"),
+    *("xmloption = content", "timezone_abbreviations = 'Default'"),
 )
 """Settings of the writer's session that decide what a captured expression means."""
 
@@ -163,14 +168,14 @@ def guard_body(view: View, names: Names) -> str:
     A round's own changes need the setting and a login with the rights of the function's owner, who is current_user in
     the function (PostgreSQL, "System Information Functions"); such a login could drop the trigger, too.
     """
+    mark = f"INSERT INTO {names.marks} (view, cause) VALUES ({literal(view.target)}, "
     return f"""
 #variable_conflict use_column
 BEGIN
-{_only_for(view.target, literal(names.trigger(view.target, "g")))}
+{_only_for(view.target, literal(names.trigger(view.target, "g")), mark)}
   IF current_setting({literal(ROUND)}, true) IS DISTINCT FROM '1'
     OR NOT pg_has_role(session_user, current_user, 'MEMBER') THEN
-    INSERT INTO {names.marks} (view, cause)
-    VALUES ({literal(view.target)}, {literal(f"{view.target} was changed by the session of ")} || session_user);
+    {mark}{literal(f"{view.target} was changed by the session of ")} || session_user);
   END IF;
   RETURN NULL;
 END

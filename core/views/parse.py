@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import TokenType
 from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.text import few, safe, see
 from slotkeeper.core.views.plan import OWN, Branch, Output, Use, View, in_order, refused, unique
+from slotkeeper.core.views.statements import extensions
 
 _SUMS = (exp.Count, exp.Sum, exp.Avg)
 _AGGREGATES = (*_SUMS, exp.Min, exp.Max, exp.GroupConcat)
@@ -54,6 +55,11 @@ _CASTS = (
     *("SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "CHAR", "BPCHAR", "VARCHAR", "TEXT"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "JSON", "JSONB", "UUID", "VARBINARY"),
 )
+_ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
+"""PostgreSQL, "Lexical Structure": other letters of unquoted names are not folded in a UTF-8 database."""
+_TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ")
+MOST_EXTENSIONS = 7
+"""Maximum number of LEFT JOINs each of which doubles the cases of a round's search for keys: 0.1 s for one change."""
 _SELECT = ("expressions", "from_", "joins", "where", "group", "having")
 _TABLE = ("this", "db", "alias")
 _JOIN = ("this", "on", "side", "kind", "using", "method")
@@ -109,6 +115,8 @@ class _Reading:
 
     def __init__(self, spec: ViewSpec, known: frozenset[str] | None) -> None:
         self._spec, self._known = spec, known
+        self._is_new = known is not None
+        """Whether the view is to be maintained; a stored one is read to be removed, whatever accepted it."""
 
     def view(self) -> View:
         query, names = self._query()
@@ -127,6 +135,10 @@ class _Reading:
         if len(set(names)) < len(names):
             self._refuse(selects[0], "two output columns with one name", "rename one of them with AS")
         key = self._key(branches, selects, names)
+        for branch, select in zip(branches, selects, strict=True):
+            if self._is_new and extensions(branch, [branch.value(name) for name in key]) > MOST_EXTENSIONS:
+                what = f"more than {MOST_EXTENSIONS} LEFT JOINs whose columns are in the key or in conditions"
+                self._refuse(select, what, "make some of the joins a separate view, and join it")
         adds = len(branches) == 1 and _may_add(first)
         if self._spec.method == "delta" and not adds:
             what = 'method = "delta" for this SELECT'
@@ -140,6 +152,10 @@ class _Reading:
     def _query(self) -> tuple[exp.Expr, tuple[str, ...]]:
         """Return the query, and the column names of a pasted INSERT INTO ... SELECT."""
         try:
+            if self._is_new and any(
+                token.text.lower() == "date_part" for token in sqlglot.tokenize(self._spec.sql, read="postgres")
+            ):
+                raise refused(self._spec.target, ": date_part cannot be maintained", "write EXTRACT(field FROM value)")
             parsed = sqlglot.parse(self._spec.sql, read="postgres")
             found = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         except SqlglotError as error:
@@ -151,7 +167,7 @@ class _Reading:
         query, names = found[0], ()
         for identifier in query.find_all(exp.Identifier):
             if not identifier.quoted:
-                identifier.set("this", identifier.name.lower())
+                identifier.set("this", identifier.name.translate(_ASCII_LOWER))
                 identifier.set("quoted", True)
         if isinstance(query, exp.Insert):
             into = query.this
@@ -307,7 +323,7 @@ class _Reading:
         for output in outputs:
             if not output.aggregates and output.value not in grouped and not _constant(output.value):
                 self._refuse(output.value, f"the column {output.name}, which is not grouped,", "add it to GROUP BY")
-        if not grouped:
+        if not grouped or (self._is_new and all(map(_constant, grouped))):
             self._refuse(group, "GROUP BY without columns", "group by a column")
         return True
 
@@ -325,6 +341,10 @@ class _Reading:
                 self._refuse(node, what or f"{called} (not on the list: {see('views')})", cure or fallback)
             if isinstance(node, exp.Literal) and node.is_string and _TIME_WORD.search(node.name):
                 self._refuse(node, f"the literal {safe(node.sql('postgres'), 60)}", _NOT_NOW)
+            if self._is_new and isinstance(node, exp.Cast) and getattr(node.to.this, "name", "") in _TIMES:
+                given = node.this.unnest()
+                if not isinstance(given, exp.Literal | exp.Null) and given.find(exp.Column) is None:
+                    self._refuse(node, "a cast of a computed constant to a date or time", "write it as one literal")
             if isinstance(node, exp.DataType) and getattr(node.this, "name", "") not in _CASTS:
                 what = f"a cast to {safe(node.sql('postgres'), 60)}"
                 self._refuse(node, what, "cast to a number, text, boolean, date, time, interval, json or uuid")
@@ -343,6 +363,9 @@ class _Reading:
             if order is None or not any(one.this == value for one in order.expressions):
                 cure = "add the aggregated value to its ORDER BY: only then the order is total"
                 self._refuse(node, "string_agg without a total order", cure)
+            separator = node.args.get("separator")
+            if self._is_new and separator is not None and separator.find(exp.Column) is not None:
+                self._refuse(node, "string_agg with a column as separator", "use a literal")
 
     def _key(self, branches: Sequence[Branch], selects: Sequence[exp.Select], names: Sequence[str]) -> tuple[str, ...]:
         first, select = branches[0], selects[0]
@@ -369,12 +392,8 @@ class _Reading:
             } - set(key):
                 self._refuse(select, "a key without all grouped columns", "leave `key` out, or list all of them")
         if len(branches) > 1:
-            marks = [
-                [branch.value(name).sql("postgres") for branch in branches]
-                for name in key
-                if all(_constant(branch.value(name)) for branch in branches)
-            ]
-            if not any(len(set(one)) == len(branches) for one in marks):
+            marks = [[_mark(branch.value(name)) for branch in branches] for name in key]
+            if self._is_new and not any(map(_differ, marks)):
                 cure = "add a constant column with a different value in each branch, and list it in the key"
                 self._refuse(selects[1], "UNION ALL whose branches the key does not distinguish", cure)
         return unique(key)
@@ -397,6 +416,21 @@ def _line(node: exp.Expr) -> int:
             return int(one.meta["line"])
     parent = node.parent
     return _line(parent) if parent is not None and not isinstance(parent, exp.Union) else 1
+
+
+def _mark(value: exp.Expr) -> str | int | None:
+    """Return the value of a literal that can name a branch: a text or a whole number; None for anything else."""
+    value = value.unnest()
+    if isinstance(value, exp.Cast) and value.to.sql("postgres") == "TEXT" and value.this.is_string:
+        value = value.this
+    if not isinstance(value, exp.Literal):
+        return None
+    return value.name if value.is_string else int(value.name) if value.is_int else None
+
+
+def _differ(marks: Sequence[str | int | None]) -> bool:
+    """Whether the branches have different marks of one type: of two types, one would be converted."""
+    return len(set(marks)) == len(marks) and len(set(map(type, marks))) == 1
 
 
 def _constant(value: exp.Expr) -> bool:

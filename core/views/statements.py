@@ -125,6 +125,24 @@ def used(view: View, table: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def compared(view: View, table: str) -> tuple[str, ...]:
+    """Return the columns of a table that are used otherwise than as an output or under a cast."""
+    found: set[str] = set()
+    for branch in view.branches:
+        aliases = {use.alias for use in branch.uses if use.table == table}
+        values = [one.value for one in branch.outputs if not isinstance(one.value, exp.Column)]
+        values += [one for one in (branch.where, branch.having, *(use.on for use in branch.uses)) if one is not None]
+        for column in (one for value in values for one in value.find_all(exp.Column)):
+            if column.table in aliases and not isinstance(column.parent, exp.Cast):
+                found.add(column.name)
+    return tuple(sorted(found))
+
+
+def extensions(branch: Branch, keys: Sequence[exp.Expr]) -> int:
+    """Return the number of LEFT JOINs each of which doubles the cases of a search for affected keys."""
+    return sum(one.join == "left" and _matters(branch, n, keys) for n, one in enumerate(branch.uses))
+
+
 # -- the result -------------------------------------------------------------------------------------------------------
 
 
@@ -283,8 +301,17 @@ def _with_deltas(view: View, names: Names, use: Use, changed: Collection[str]) -
 
 def _images(view: View, names: Names, table: str) -> str:
     """Return the distinct images of a table's changed rows: many changes of few rows must not multiply in joins."""
-    listed = ", ".join(map(quoted, captured(view, table))) or "1"
-    return f"SELECT DISTINCT {listed} FROM {names.delta(table)}"
+    return distinct(captured(view, table), names.delta(table))
+
+
+def distinct(columns: Sequence[str], rows: str) -> str:
+    """Return the rows without repetitions; values that are equal, but not the same, differ as text: 1.0 and 1.00."""
+    listed = list(map(quoted, columns))
+    if not listed:
+        return f"SELECT DISTINCT 1 FROM {rows}"
+    return (
+        f"SELECT {', '.join(listed)} FROM {rows} GROUP BY {', '.join([*listed, *(f'{one}::text' for one in listed)])}"
+    )
 
 
 def no_null(view: View, alias: str) -> str:
@@ -321,7 +348,11 @@ def delete_gone(view: View, names: Names, nulls: bool) -> str:
 
 
 def upsert(view: View, names: Names) -> str:
-    """Return INSERT ... ON CONFLICT for the recomputed rows; a row that is equal is not written."""
+    """Return INSERT ... ON CONFLICT for the recomputed rows; a row that is the same is not written.
+
+    PostgreSQL, "Composite Type Comparison": `*<>` compares the bytes. `=` calls intervals of 24 hours and of a day
+    equal, or figures of the same area, and has no form for json.
+    """
     listed = ", ".join(map(quoted, view.columns))
     return _upsert(view, f"SELECT {listed} FROM {names.rows}")
 
@@ -329,14 +360,13 @@ def upsert(view: View, names: Names) -> str:
 def _upsert(view: View, query: str) -> str:
     listed = ", ".join(map(quoted, view.columns))
     key = ", ".join(map(quoted, view.key))
-    others = [name for name in view.columns if name not in view.key]
-    action = "NOTHING"
-    if others:
-        values = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
-        old = ", ".join(f"t.{quoted(name)}" for name in others)
-        new = ", ".join(f"excluded.{quoted(name)}" for name in others)
-        action = f"UPDATE SET {values} WHERE ROW({old}) IS DISTINCT FROM ROW({new})"
-    return f"INSERT INTO {dotted(view.target)} AS t ({listed}) {query} ON CONFLICT ({key}) DO {action}"
+    values = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in view.columns)
+    old = ", ".join(f"t.{quoted(name)}" for name in view.columns)
+    new = ", ".join(f"excluded.{quoted(name)}" for name in view.columns)
+    return (
+        f"INSERT INTO {dotted(view.target)} AS t ({listed}) {query} ON CONFLICT ({key})"
+        f" DO UPDATE SET {values} WHERE ROW({old})::record OPERATOR(pg_catalog.*<>) ROW({new})::record"
+    )
 
 
 # -- the whole view ---------------------------------------------------------------------------------------------------
@@ -352,7 +382,7 @@ def several_rows(view: View, names: Names) -> str:
 
     ON CONFLICT alone does not find all of them: equal rows, or rows of nothing but a key, are not written again.
     """
-    if all(branch.groups for branch in view.branches):
+    if len(view.branches) == 1 and view.branches[0].groups:
         return ""
     key = ", ".join(map(quoted, view.key))
     return f"SELECT EXISTS (SELECT FROM {names.rows} GROUP BY {key} HAVING count(*) > 1)"
@@ -393,8 +423,10 @@ def differences(view: View, floats: Collection[str], tolerance: float, query: st
             parts.append(
                 f"({one} IS NOT DISTINCT FROM {other} OR coalesce(CASE WHEN {odd} THEN false ELSE {near} END, false))"
             )
-        else:
+        elif any(branch.groups for branch in view.branches):  # of equal values, a group shows any
             parts.append(f"{one} IS NOT DISTINCT FROM {other}")
+        else:
+            parts.append(f"ROW({one})::record OPERATOR(pg_catalog.*=) ROW({other})::record")
     shown = "concat_ws(', ', " + ", ".join(f"coalesce(t.{quoted(n)}, a.{quoted(n)})::text" for n in view.key) + ")"
     left = f"SELECT *, true AS slotkeeper_there FROM {dotted(view.target)}"
     right = (

@@ -37,7 +37,7 @@ def sums_of(view: View, weight: str, rows: str = "", more: str = "") -> str:
     columns.append(f"sum({weight})::bigint AS {quoted(WEIGHT)}")
     for name, output, argument in _summed(view):
         value = text(argument)
-        known = f"CASE WHEN {value} IS NOT NULL THEN {weight} ELSE 0 END"
+        known = f"CASE WHEN ({value}) IS DISTINCT FROM NULL THEN {weight} ELSE 0 END"
         columns.append(f"sum({known})::bigint AS {quoted(name + 'n')}")
         if not isinstance(branch.value(output), exp.Count):
             columns.append(f"coalesce(sum({weight} * ({value})), 0)::numeric AS {quoted(name + 's')}")

@@ -22,7 +22,7 @@ MOST_LINES = {
     "core/library": 560,
     "core/ports": 2_220,
     "core/services": 2_300,
-    "core/sinks": 13_970,
+    "core/sinks": 14_060,
     "core/slots": 2_400,
     "core/sources": 19_100,
     "core/spark": 2_300,
@@ -33,7 +33,7 @@ MOST_LINES = {
     "console/actions": 2_150,
     "console/cli": 1_620,
     "console/commands": 6_375,
-    "core/views": 1_430,
+    "core/views": 1_500,
     "console/monitor": 2_100,
     "console/tui": 9_780,  # the command line on plans and confirmations, and the return from an undo
     "console/views": 5_910,
@@ -56,7 +56,8 @@ engine and a command of 60. Many tables into one target (ADR 93) are 60 lines of
 91) are 120 lines of the configuration, 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring.
 The shared reader of a MySQL job (ADR 87) is 600 lines of the sources, and 150 for statuses of many tables, checks of
 idle ones and another replica with its server_id. `import` (ADR 96) is a separate package and a command of 190
-lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850 of the sinks, 250 of the engine, 190 of commands, 100
+lines. SQL views (ADR 94) are 1,470 lines of `core/views`, 940 of the sinks (a
+view that could become wrong is refused or noticed by 150 of both), 250 of the engine, 190 of commands, 100
 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 850 lines of the MySQL
 source, 200 of the engine and 170 of the domain. Rights of accounts and a second account's approval (ADR 100) are 180
 lines of the domain, 100 of the configuration, 190 of launch and 160 of the command line; the check before an upgrade
@@ -78,14 +79,14 @@ that a change of columns has outdated are 45 lines of the sinks and 10 of the do
 expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
 Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 562, 31, 75, 288
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 563, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
 Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.
 The gate for idle tables and the schedule of their polls have a file each.
-SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
-record, for each syntax, for the rules, for the options and for what is written.
+SQL views have a file each for plan, parser, statements, captures, sums, rounds and their fitness.
+A pasted text has a file for its record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
 Jobs of several hosts have a file each for the decision, the tables and their statements, the
 cache, the requests, the agent and its command. The screen of SQL views has two files, its models and the screen; a

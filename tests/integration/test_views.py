@@ -21,7 +21,7 @@ from slotkeeper.core.sinks.postgres.views.compare import PostgresViews
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names, insert_keys
-from tests.support.views import Layers, beside_writers, transaction
+from tests.support.views import SOME, Layers, beside_writers, transaction
 from tests.support.waiting import until
 
 ROUNDS = 80
@@ -140,7 +140,6 @@ def stale(layers: Layers, views: PostgresViews, epoch: int, cause: str) -> None:
     assert {row.state for row in views.rows()} == {ViewState.RUNNING}
 
 
-SOME = "INSERT INTO ods.orders SELECT n, n % 3, chr(97 + n % 2), n, n, n FROM generate_series(1, 20) n"
 CAUSES = {
     "TRUNCATE ods.orders": "ods.orders was truncated",
     f"TRUNCATE ods.orders; {SOME}": "ods.orders was truncated",
@@ -453,7 +452,7 @@ def test_a_view_whose_round_fails_in_any_way_does_not_stop_the_others(layers: La
     layers.run(
         "CREATE FUNCTION ods.fail() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$",
-        "CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON dws.by_status FOR EACH ROW EXECUTE FUNCTION ods.fail()",
+        "CREATE TRIGGER fail AFTER INSERT OR UPDATE ON dws.by_status FOR EACH ROW EXECUTE FUNCTION ods.fail()",
     )
     layers.run("UPDATE ods.orders SET qty = qty + 1")
     found = views.round(epoch)

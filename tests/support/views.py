@@ -91,6 +91,7 @@ VIEWS = (
         " ON c.id = o.cust LEFT JOIN ods.lines l ON l.sku = coalesce(c.region, 'r0') GROUP BY l.sku, c.region",
     ),
 )
+SOME = "INSERT INTO ods.orders SELECT n, n % 3, chr(97 + n % 2), n, n, n FROM generate_series(1, 20) n"
 _numbers = itertools.count(1)
 CHANNELS = tuple(ChannelSpec(f"src.{name}", f"ods.{name}") for name in ("orders", "customers", "lines"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotkeeper.core.domain.spec import ViewSpec
-from slotkeeper.core.views.parse import parse_all
+from slotkeeper.core.views.parse import parse, parse_all
 from slotkeeper.core.views.plan import Capture, View, ViewRefused
 
 MIRRORED = ("ods.a", "ods.b")
@@ -32,7 +32,13 @@ def test_a_pasted_insert_names_the_columns_and_must_name_the_view() -> None:
         read("INSERT INTO dws.other SELECT x, count(*) AS n FROM ods.a GROUP BY x")
 
 
+def test_a_stored_view_can_be_read_to_be_removed_whatever_accepted_it() -> None:
+    sql = "SELECT 'k' AS k, count(*) AS n FROM ods.a GROUP BY 1"
+    assert parse(ViewSpec("dws.v", sql), None).tables == ("ods.a",)
+
+
 def test_unquoted_names_are_lower_case_and_quoted_names_stay() -> None:
+    assert read("SELECT id, Ä FROM ods.a", ("id",)).columns == ("id", "Ä")
     assert read('SELECT ID, "Name" FROM ods.a', ("id",)).columns == ("id", "Name")
 
 
@@ -93,6 +99,17 @@ REFUSED = {
     "SELECT a.id FROM ods.a a NATURAL JOIN ods.b b": ("line 1", "NATURAL"),
     "SELECT a.id FROM ods.a a ASOF JOIN ods.b b ON a.id = b.id": ("line 1", "."),
     "SELECT a.id FROM ods.a a JOIN (ods.b b JOIN ods.a c ON c.id = b.id) ON a.id = b.id": ("line 1", "."),
+    "SELECT date_part('epoch', d) AS d, count(*) AS n FROM ods.a GROUP BY 1": ("", "write EXTRACT|date_part"),
+    "SELECT 'k' AS k, count(*) AS n FROM ods.a GROUP BY 1": ("line 1", "GROUP BY without columns"),
+    "SELECT id, ('n' || 'ow')::timestamp AS t FROM ods.a": ("line 1", "computed constant"),
+    "SELECT x, string_agg(y, z ORDER BY y) AS s FROM ods.a GROUP BY x": ("line 1", "as separator"),
+    "SELECT 1 AS b, x, count(*) AS n FROM ods.a GROUP BY 1, 2"
+    " UNION ALL SELECT 1.0, x, count(*) FROM ods.b GROUP BY 1, 2": ("line 1", "does not distinguish"),
+    "SELECT t0.x, count(*) AS n FROM ods.a t0"
+    + "".join(f" LEFT JOIN ods.b t{n} ON t{n}.x = t0.x" for n in range(1, 9))
+    + " WHERE "
+    + " AND ".join(f"t{n}.y IS NULL" for n in range(1, 9))
+    + " GROUP BY t0.x": ("line 1", "more than 7 LEFT JOINs"),
     "SELECT id FROM": ("line 1", "cannot parse"),
     "DELETE FROM ods.a": ("line 1", "DELETE"),
 }

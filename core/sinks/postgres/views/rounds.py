@@ -27,6 +27,7 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError, Superseded
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
+from slotkeeper.core.sinks.postgres.views import fitness
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
@@ -35,22 +36,19 @@ from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
-LOCK_WAIT = "5s"
-"""Wait for a mirrored table's open writers when triggers are dropped."""
-MAKE_WAIT = "200ms"
-"""The same when triggers are created: later writers queue for this lock, and the driver retries."""
+LOCK_WAIT = "200ms"
+"""Wait for a mirrored table's open writers when triggers are created or dropped: later writers queue for this lock."""
 OLDEST = 150_000
 """PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
-_EXACT = ("smallint", "integer", "bigint", "numeric")
 _OF_ALL = ("08", "40", "53", "57P")
 """Classes of errors of the session, the transaction or the server. Every other error is that of one view."""
-QUERY_CANCELED = "57014"
+_OF_SELECT = ("0A", "21", "22", "42")
+QUERY_CANCELED, TOO_LARGE = "57014", "53400"
+"""Errors of these classes that one view causes: a limit of time, or of temporary files."""
 SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
 FEW_ROWS = 200
 """Applied deltas of a table, about two pages, whose space need not be reusable at once."""
-IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
-"""PostgreSQL, "CREATE TRIGGER": statement triggers of the other tables of a tree do not fire for a statement."""
 Probe = Callable[[str], object]
 
 
@@ -215,9 +213,12 @@ class Rounds:
         try:
             self._build(view, names, epoch)
         except SlotkeeperError as error:
-            if error.code != SAME_KEY:
-                raise
-            raise _same_key(view) from error
+            if error.code == SAME_KEY:
+                raise _same_key(view) from error
+            if error.code[:2] in _OF_SELECT:
+                what = f"view {target}: its SELECT fails: {error.message}"
+                raise Refused(what, "correct its SELECT, or the tables; restart the job", error.code, "sink") from error
+            raise
 
     def _build(self, view: View, names: Names, epoch: int) -> None:
         target = view.target
@@ -252,19 +253,20 @@ class Rounds:
         """
         row = next((row for row in self.rows() if row.target == view.target), None)
         with self._session.transaction() as cursor:
-            set_locally(cursor, "lock_timeout", MAKE_WAIT)
+            set_locally(cursor, "lock_timeout", LOCK_WAIT)
             if not self._run(cursor, "building_now", {"target": view.target, "epoch": epoch}).fetchall():
                 raise Superseded(f"view {view.target}: another driver has taken over")
             for table in sorted(view.tables):
                 cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
-            self._refuse_trees(cursor, view)
+            fitness.refuse_unfit(self._run, cursor, view)
+            fitness.refuse_other_types(self._run, cursor, view)
             built = row is not None and bool(row.built)
             self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
             given = {"table": dotted(view.target), "key": list(view.key)}
             for (column,) in self._run(cursor, "own_equality", given).fetchall():
                 what = f"view {view.target}: the type of its key column {column} has its own equality operator"
                 raise Refused(what, "cast the column in the SELECT, for example to text", where="sink")
-            adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
+            adds = view.may_add and view.method != "recompute" and fitness.sums_exactly(self._run, cursor, view)
             if view.method == "delta" and not adds:
                 what = f'view {view.target}: method = "delta" needs sums of integers or numerics'
                 raise Refused(what, 'set method = "auto"', where="sink")
@@ -277,13 +279,6 @@ class Rounds:
             self._drop_functions(cursor)
             self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
         return adds
-
-    def _refuse_trees(self, cursor: pg.Cursor, view: View) -> None:
-        tables = sorted(view.tables)
-        given = {"tables": tables, "quoted": list(map(dotted, tables))}
-        for (table,) in self._run(cursor, "in_tree", given).fetchall():
-            what = f"view {view.target}: {table} {IN_TREE}, whose changes are not all captured"
-            raise Refused(what, "use a table of its own", where="sink")
 
     def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
         """Create the view's table; replace it if its columns are no longer those of the SELECT.
@@ -310,20 +305,6 @@ class Rounds:
 
     def _columns(self, cursor: pg.Cursor, table: str) -> list[tuple[object, ...]]:
         return self._run(cursor, "columns", {"table": table}).fetchall()
-
-    def _sums_exactly(self, cursor: pg.Cursor, view: View) -> bool:
-        """Whether every sum is one of integers or numerics, and every average of integers or a fixed scale.
-
-        The number of digits of an average depends on the scale of its sum, which for numeric without a scale is that
-        of the rows that were ever added (PostgreSQL, numeric.c, select_div_scale).
-        """
-        cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {sums.arguments(view)}")
-        found = self._run(cursor, "columns", {"table": "pg_temp.slotkeeper_types"}).fetchall()
-        cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
-        return all(
-            type_ in _EXACT and not (name.startswith("avg") and type_ == "numeric" and modifier < 0)
-            for name, _, type_, modifier in found
-        )
 
     # -- rounds -----------------------------------------------------------------------------------------------------
 
@@ -460,7 +441,7 @@ class Rounds:
                 self._apply(cursor, view, [table for table, count in counted.items() if count], *running[view.target])
             except pg.DriverError as error:
                 code, text = pg.failure(error)
-                if not code or (code.startswith(_OF_ALL) and code != QUERY_CANCELED):
+                if not code or (code.startswith(_OF_ALL) and code not in (QUERY_CANCELED, TOO_LARGE)):
                     raise
                 cursor.execute("ROLLBACK TO SAVEPOINT view")
                 troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"
@@ -533,34 +514,7 @@ class Rounds:
         cursor.execute("; ".join(f"DELETE FROM {names.delta(table)}" for table in view.tables))
 
     def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
-        """Return a hash of the triggers of these views as they are now, and what is wrong with them, if anything."""
-        rows: list[tuple[str, ...]] = []
-        wanted = dict[str, int]()
-        for view in self.views:
-            if view.target in adds:
-                triggers = capture.triggers_of(view, self._names[view.target], adds[view.target])
-                wanted[view.target] = len(triggers)
-                for table, name, function in triggers:
-                    schema, _, own = table.partition(".")
-                    rows.append((view.target, schema, own, name, function, "\x1f".join(compose.used(view, table))))
-        columns = ("views", "schemas", "names", "triggers", "functions", "columns")
-        given: dict[str, object] = {"home": self._session.schema.string}
-        given |= dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-        there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
-        found = {}
-        for target, number in wanted.items():
-            count, right, state, disabled, more, tree = there.get(target, (0, False, "", "", False, ""))
-            why = "" if right else "a capture function was changed"
-            if disabled:
-                why = f"a capture trigger on {disabled} is disabled"
-            elif more:
-                why = "another trigger calls a capture function"
-            elif tree:
-                why = f"{tree} {IN_TREE}"
-            elif count < number:
-                why = "a capture trigger is missing: a table was dropped or created again"
-            found[target] = str(state), why
-        return found
+        return fitness.captures(self._run, cursor, self.views, self._names, adds)
 
     def _view(self, target: str) -> tuple[View, Names]:
         for view in self.views:

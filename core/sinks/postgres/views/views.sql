@@ -106,6 +106,25 @@ WITH RECURSIVE types AS (
 SELECT DISTINCT t.name FROM types t JOIN pg_operator o ON o.oprname = '=' AND o.oprleft = t.type AND o.oprright = t.type
 WHERE o.oprnamespace <> 'pg_catalog'::regnamespace ORDER BY 1
 
+-- name: unfit
+-- The columns of a table that a view cannot use, why, and the cure. Triggers see no virtual generated columns
+-- (PostgreSQL, "Generated Columns"); captures remove repeated rows, which needs the equality operator of a type.
+WITH RECURSIVE types AS (
+    SELECT w.name, a.attnum, a.attgenerated::text AS generated, coalesce(nullif(t.typelem, 0), t.oid) AS type
+    FROM unnest(%(used)s::text[]) w(name) LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(%(table)s)
+        AND a.attname = w.name::name AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_type t ON t.oid = a.atttypid
+    UNION SELECT t.name, t.attnum, t.generated, b.typbasetype FROM types t JOIN pg_type b ON b.oid = t.type
+    WHERE b.typbasetype <> 0)
+SELECT name, why, cure FROM (
+    SELECT name, 'does not exist' AS why, 'name a column of the table' AS cure FROM types WHERE attnum IS NULL
+    UNION ALL SELECT name, 'is a virtual generated column', 'use its expression, or make it STORED' FROM types WHERE generated = 'v'
+    UNION ALL SELECT name, 'has the type ' || type::regtype || ', which has no equality operator', 'use jsonb or text in the source'
+    FROM types WHERE name = ANY (%(captured)s) AND type = ANY ('{{json,xml,point,lseg,path,box,polygon,line,circle}}'::regtype[])
+    UNION ALL SELECT t.name, 'has a type with its own operators', 'cast the column in the SELECT, for example to text'
+    FROM types t JOIN pg_operator o ON o.oprname = '=' AND o.oprleft = t.type AND o.oprright = t.type
+    WHERE t.name = ANY (%(compared)s) AND o.oprnamespace <> 'pg_catalog'::regnamespace) u ORDER BY 1, 2
+
 -- name: building_now
 -- The fence of what a build creates.
 SELECT 1 FROM {schema}.slotkeeper_views WHERE target = %(target)s AND epoch = %(epoch)s AND state = 'BUILDING' FOR UPDATE
@@ -146,12 +165,18 @@ SELECT w.view, count(*), bool_and(g.tgenabled IN ('O', 'A') AND p.proname = w.fu
            AND right(p.proname, 20) = left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)),
        md5(string_agg(concat_ws(' ', c.oid, g.oid, g.xmin, p.oid, p.xmin,
            (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin), ',' ORDER BY a.attnum) FROM pg_attribute a
-            WHERE a.attrelid = c.oid AND a.attname = ANY (string_to_array(w.columns, chr(31))))), ',' ORDER BY c.oid, g.oid)),
+            WHERE a.attrelid = c.oid AND a.attname = ANY (string_to_array(w.columns, chr(31))::name[]))), ',' ORDER BY c.oid, g.oid)),
        coalesce(min(w.schema || '.' || w.name) FILTER (WHERE g.tgenabled NOT IN ('O', 'A')), ''),
        bool_or((SELECT count(*) FROM pg_trigger x WHERE x.tgfoid = p.oid)
                > (SELECT count(*) FROM unnest(%(functions)s::text[]) f(name) WHERE f.name = p.proname)),
        coalesce(min(w.schema || '.' || w.name) FILTER (WHERE c.relkind <> 'r' OR EXISTS (
-           SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid))), '')
+           SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid))), ''),
+       -- what can change the rows of the view's own table: pg_trigger.h has 2 for BEFORE
+       coalesce(min((SELECT min(x.what) FROM (
+           SELECT 'trigger ' || t.tgname FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 2 = 2
+           UNION ALL SELECT 'rule ' || r.rulename FROM pg_rewrite r WHERE r.ev_class = c.oid
+           UNION ALL SELECT 'foreign key ' || k.conname FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f') x(what)))
+           FILTER (WHERE w.schema || '.' || w.name = w.view), '')
 FROM unnest(%(views)s::text[], %(schemas)s::text[], %(names)s::text[], %(triggers)s::text[], %(functions)s::text[],
             %(columns)s::text[]) w(view, schema, name, trigger, function, columns)
 JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
