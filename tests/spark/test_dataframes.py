@@ -131,7 +131,8 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
         assert found.checkpoint == f"file:{checkpoint}" and found.worst is not None
         query.stop()
     query = life(availableNow=True)
-    assert query.awaitTermination(120)
+    until(lambda: not query.isActive, 120, "the query to end")
+    assert query.exception() is None
     last = (query.lastProgress or {}).get("batchId", seen().batch)
     until(lambda: seen().batch == last, 30, "the last batch of a query that has ended to be seen")
     query = life()
