@@ -67,8 +67,8 @@ def matching(changes: DataFrame, where: Column | str) -> DataFrame:
 def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
     fields = changes.schema.fields
     given = key.split(",") if isinstance(key, str) and key else key
-    marked = changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
-    known = [name.strip() for name in given] or list(marked)
+    named = (changelog.Named(one.name, one.metadata or {}) for one in fields)
+    known = [name.strip() for name in given] or list(changelog.key_of(named))
     if not known:
         raise ConfigError("net: no column is marked as a key", 'name the key columns: net(changes, key="id")')
     own = changelog.own(one.name for one in fields)

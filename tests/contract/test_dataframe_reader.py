@@ -287,6 +287,36 @@ def test_initial_copies_the_table_as_s_and_continues_with_its_changes(mirror: Mi
     assert ids(program, "I") == [11, 12]
 
 
+def test_a_first_batch_is_read_again_only_with_the_start_with_which_it_was_planned(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="initial", poll_interval="0ms")
+    program.offsets = program.query.latest(program.query.initial(), None).json
+    program.asked = replace(program.asked, start="slot")
+    program.crash()
+    with pytest.raises(Refused, match='planned with another start than start = "slot"') as refused:
+        program.batch()
+    assert "restore the option start" in refused.value.hint
+    program.asked = replace(program.asked, start="initial")
+    program.crash()
+    assert program.batch() == 10
+    write(mirror, 11)
+    program.until_idle()
+    program.query.close()
+    assert (ids(program, "S"), ids(program, "I")) == (list(range(1, 11)), [11])
+
+
+def test_a_first_batch_is_not_read_again_from_a_slot_that_its_owner_has_moved(mirror: Mirror, path: Path) -> None:
+    registered = f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')"
+    mirror.query(mirror.warehouse.connect, registered)
+    write(mirror, 11, 12)
+    program = Program(path, register="never", poll_interval="0ms")
+    program.offsets = program.query.latest(program.query.initial(), None).json
+    program.crash()
+    mirror.query(mirror.warehouse.connect, registered)
+    with pytest.raises(Refused, match="planned with another start"):
+        program.batch()
+    program.query.close()
+
+
 def test_a_query_begins_where_a_slot_stands(mirror: Mirror, path: Path) -> None:
     mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
     write(mirror, 11, 12)

@@ -73,7 +73,7 @@ class Orders:
         ours = ", ".join(f"{name} {type_}" for name, type_ in changelog.COLUMNS)
         read = spark.readStream.schema(f"{ours}, id int, amount decimal(12, 2), note string")
         found = read.option("maxFilesPerTrigger", 1).json(str(self.folder))
-        return found.withColumn("id", f.col("id").alias("id", metadata={changelog.KEY_PLACE: 1}))
+        return found.withColumn("id", f.col("id").alias("id", metadata=changelog.marks(["id"], "t")["id"]))
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

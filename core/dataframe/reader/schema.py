@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 from pyspark.sql import types
 
-from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED
+from slotkeeper.core.dataframe.changelog import CHANGE, DN, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED, marks
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Refused
@@ -77,8 +77,8 @@ class Layout:
     @property
     def spark(self) -> types.StructType:
         lead = [types.StructField(name, _PLAIN[kind]) for name, kind in self.lead]
-        places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
-        own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]
+        marked = marks(self.key, self.fingerprint)
+        own = [types.StructField(one.name, spark_type(one.type), True, marked.get(one.name)) for one in self.fields]
         return types.StructType([*lead, *own])
 
     @property

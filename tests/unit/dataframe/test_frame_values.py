@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual, Not, StringStartsWith
 
+from slotkeeper.core.dataframe import changelog
 from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
 from slotkeeper.core.domain.slot import Column
@@ -83,7 +84,7 @@ def test_rows_of_a_changelog_have_their_place_first() -> None:
     assert list(batch.to_pylist()[0].values()) == ["d", "dn_1", 10516, 2, "x"]
     (batch,) = read.copied([b"x\n"], layout)
     assert list(batch.to_pylist()[0].values()) == ["S", "", -1, -1, "x"]
-    assert layout.spark["c0"].metadata == {"slotkeeper.key": 1}
+    assert layout.spark["c0"].metadata == changelog.marks(["c0"], "")["c0"]
 
 
 def test_an_event_of_another_type_is_not_passed_on() -> None:

@@ -32,7 +32,11 @@ user = "etl"
 progress_store = "mart"
 """
 OURS = [Field(name, type_, {}) for name, type_ in changelog.COLUMNS]
-OWN = [Field("id", "int", {changelog.KEY_PLACE: 1}), Field("amount", "decimal(12,2)", {}), Field("note", "string", {})]
+OWN = [
+    Field("id", "int", changelog.marks(["id"], "t")["id"]),
+    Field("amount", "decimal(12,2)", {}),
+    Field("note", "string", {}),
+]
 
 
 @pytest.fixture
@@ -104,6 +108,31 @@ def test_changes_without_their_order_are_refused(config: str) -> None:
 def test_rows_without_a_key_are_refused(config: str) -> None:
     with pytest.raises(ConfigError, match="option key is missing"):
         made(config, [*OURS, Field("id", "int", {})])
+
+
+KEY = changelog.marks(["cust", "order_no"], "orders")
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        {"order_no": KEY["order_no"], "cust": {}},
+        {"cust": KEY["cust"], "count": {}},
+        {**KEY, "id": changelog.marks(["id"], "customers")["id"]},
+        {"cust": KEY["cust"], "order_no": changelog.marks(["a", "b"], "others")["b"]},
+        {**KEY, "again": KEY["cust"]},
+    ],
+    ids=["a computed column", "a lost column", "a join", "columns of two tables", "a column twice"],
+)
+def test_a_key_that_is_not_the_whole_key_of_one_table_is_not_guessed(
+    config: str, marked: dict[str, dict[str, object]]
+) -> None:
+    rows = [Field(name, "int", mark) for name, mark in marked.items()]
+    for columns in (rows, [*OURS, *rows]):
+        with pytest.raises(ConfigError, match="not the whole key of one table") as caught:
+            made(config, columns)
+        assert "name the key columns" in caught.value.hint
+        assert made(config, columns, key="cust").target.key == ("cust",)
 
 
 @pytest.mark.parametrize(
