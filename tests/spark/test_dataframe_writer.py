@@ -194,7 +194,7 @@ def test_for_each_batch_writes_the_same_way_and_once_for_each_table(spark: Any, 
     def apply(df: Any, batch: int) -> None:
         answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
         if batch == 1 and answers[-1]:
-            with pytest.raises(QueryError, match=r"has already written batch 1: union the DataFrames"):
+            with pytest.raises(QueryError, match=r"has already called apply_changes for batch 1: union the DataFrames"):
                 apply_changes(df.limit(1), batch, **rig.options())
 
     def run() -> None:

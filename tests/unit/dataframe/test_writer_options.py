@@ -5,14 +5,17 @@ from __future__ import annotations
 import pickle
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.dataframe.apply import apply_changes
 from slotkeeper.core.dataframe.writer import source
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
-from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.errors import Busy, ConfigError, Refused, SlotkeeperError
 
 CONFIG = """
 [sinks.mart]
@@ -163,3 +166,38 @@ def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, mon
 def test_an_unknown_column_of_slotkeeper_is_rejected(config: str) -> None:
     with pytest.raises(Refused, match="slotkeeper_mine"):
         made(config, [*OURS, *OWN, Field("slotkeeper_mine", "int", {})])
+
+
+def test_a_second_call_for_a_batch_is_rejected_even_if_the_batch_was_written_before_a_restart(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"sql.streaming.queryId": "q", "spark.jobGroup.id": "run"}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
+    column = SimpleNamespace(name="id", dataType=SimpleNamespace(simpleString=lambda: "int"), metadata={})
+    rows = SimpleNamespace(collect=list)
+    df: Any = SimpleNamespace(sparkSession=session, schema=SimpleNamespace(fields=[column]), mapInArrow=lambda *_: rows)
+    written: list[bool | BaseException] = [Busy("the sink is busy", where="sink"), False, True]
+    second: list[bool] = []
+
+    def commit(*_: object) -> bool:
+        if len(written) == 2:  # another thread calls while the first call runs
+            with pytest.raises(source.QueryError, match="already called apply_changes for batch 7"):
+                apply_changes(df, 7, config=config, sink="mart", table="dwd.orders", key="id")
+            second.append(True)
+        answer = written.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(source, "admit", lambda spec: "place")
+    monkeypatch.setattr(source, "commit", commit)
+
+    def call(batch: int) -> bool:
+        return apply_changes(df, batch, config=config, sink="mart", table="dwd.orders", key="id")
+
+    with pytest.raises(source.QueryError, match="busy"):
+        call(7)
+    assert call(7) is False, "a call that failed is repeated"
+    with pytest.raises(source.QueryError, match="union the DataFrames of a batch"):
+        call(7)
+    assert call(8) is True and second == [True]
