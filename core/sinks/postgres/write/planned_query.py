@@ -75,7 +75,8 @@ class PlannedQuerySink(PostgresQuerySink):
 
     @cached_property
     def _sink(self) -> LabelSink:
-        return self._beside.labelled(self._named)
+        creates = self._named.create_target and self._written() is None  # a dropped target is not recreated empty
+        return self._beside.labelled(replace(self._named, create_target=creates))
 
     def admit(self) -> str:
         refuse_job(self.session, self._target.name)
