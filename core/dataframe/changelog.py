@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slotkeeper.core.domain.slot import EventType
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.errors import ConfigError, Refused
 
 PREFIX = "slotkeeper_"
 """Prefix of the names of changelog columns; a table's own columns cannot have it."""
@@ -111,6 +111,16 @@ def own(columns: Iterable[str]) -> tuple[str, ...]:
 def is_changelog(columns: Iterable[str]) -> bool:
     """Return whether the column with the kind of change is present."""
     return CHANGE in set(columns)
+
+
+def refuse_nulls(columns: Mapping[str, int]) -> None:
+    """Raise Refused if a column with these numbers of NULLs is needed to order changes, which NULL cannot."""
+    for name in (CHANGE, POINT, SEQUENCE):
+        if columns.get(name):
+            what = f"{name} is NULL in a row, so its change has no kind or no order"
+            raise Refused(
+                what, "select the rows of the reader only; an outer join adds rows without them", where="sink"
+            )
 
 
 def missing(columns: Iterable[str]) -> tuple[str, ...]:

@@ -108,6 +108,19 @@ def test_changes_without_their_order_are_refused(config: str) -> None:
         made(config, [*columns, *OWN])
 
 
+@pytest.mark.parametrize("kept", [changelog.POINT, changelog.SEQUENCE])
+def test_changes_that_lost_their_kind_are_no_upserts(config: str, kept: str) -> None:
+    with pytest.raises(Refused, match="have no slotkeeper_change"):
+        made(config, [Field(kept, "bigint", {}), *OWN])
+
+
+def test_a_changelog_column_in_another_case_is_rejected_and_no_column_of_the_table(config: str) -> None:
+    for name in (one.name for one in OURS):
+        with pytest.raises(Refused, match=f"{name.upper()} has a name reserved") as caught:
+            made(config, [Field(name.upper(), "string", {}), *OWN])
+        assert "lower case" in caught.value.hint
+
+
 def test_rows_without_a_key_are_refused(config: str) -> None:
     with pytest.raises(ConfigError, match="option key is missing"):
         made(config, [*OURS, Field("id", "int", {})])
