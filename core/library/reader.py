@@ -213,9 +213,7 @@ class Reader:
         shard = batch.shard
         if batch.position < self._position[shard]:
             what = f"{shard.name}: the batch ends at {batch.position.shown}, before {self._position[shard].shown}"
-            raise Refused(
-                what, "register the batches of a DN in the order of `read`", where="source"
-            )
+            raise Refused(what, "register the batches of a DN in the order of `read`", where="source")
         if self._slot is not None:
             before, expected = self._registered[shard], self._expected[shard]
             (first,) = self._source.read_status(shard)

@@ -20,6 +20,7 @@ import pytest
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
 from slotkeeper.core.dataframe.reader.read import read
+from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
 from slotkeeper.core.dataframe.writer.spec import Field, spec_of
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import SlotStatus
@@ -534,6 +535,33 @@ def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, s
         Program(path, nothing, **options)
     assert said in f"{raised.value.message} {raised.value.hint}"
     assert isinstance(raised.value, SlotkeeperError)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"read": "changes", "to": "dn_9=1"}, "have different DNs (dn_9)"),
+        ({"read": "changes", "to": "dn_1=1, dn_1=999999"}, "names dn_1 twice"),
+        ({"read": "rows", "to": "dn_1=1"}, "accepts no range"),
+        ({"to": "dn_1=1"}, "accepts no range"),
+        ({"read": "changes", "start": "latest"}, "start is an option of spark.readStream"),
+        ({"stream": "", "to": "dn_1=1"}, "read, from and to are options of spark.read"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_rejected(
+    mirror: Mirror, path: Path, options: dict[str, str], said: str
+) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
+    form = {} if options.get("read") == "rows" else {"changelog": "raw"}
+    given = {name: value for name, value in options.items() if name != "stream"}
+    source = SlotkeeperSource({"config": str(path), "job": "frames", **form, **given})
+    schema = source.schema()
+    with pytest.raises(ReadFailed) as raised:
+        if "stream" in options:
+            source.streamReader(schema)
+        else:
+            source.reader(schema).partitions()
+    assert said in str(raised.value)
 
 
 # -- from the console --------------------------------------------------------------------------------------------

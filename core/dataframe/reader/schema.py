@@ -6,6 +6,7 @@ docs/dataframes.md lists the types.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -136,6 +137,7 @@ _SIGNS = {
     "LessThanOrEqual": "<=",
 }
 """SQL by the names of Spark's classes of conditions, which Spark 4.0 does not have."""
+_TEXTS = re.compile(r"(text|character varying|character|varchar|nvarchar2|bpchar)(\(\d+\))?")
 MOST = 1_000
 """Maximum number of values in an IN condition that is sent to the source; only Spark applies longer lists."""
 
@@ -145,9 +147,15 @@ def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
 
     These conditions exclude only rows that Spark would also exclude, and Spark applies all of them again. A condition
     is not sent if the source and Spark may compare its values differently: strings are compared only for equality,
-    because their order depends on a collation, and conditions on floats are never sent.
+    because their order depends on a collation, and conditions on floats are never sent. Columns of other types that
+    Spark reads as strings are not compared: a value that such a type does not accept would end the read.
     """
-    types = {field.name: field.type for field in layout.fields if field.name in layout.key}
+    columns = zip(layout.columns, layout.fields, strict=True)
+    types = {
+        field.name: field.type
+        for column, field in columns
+        if field.name in layout.key and (field.type.kind is not FieldKind.TEXT or _TEXTS.fullmatch(column.type))
+    }
     found = []
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -112,6 +113,12 @@ SENT: list[tuple[Filter, Condition | None]] = [
 def test_conditions_that_both_ends_compare_alike_are_sent(asked: Filter, sent: Condition | None) -> None:
     layout = layout_of(LONG, WORD, LONG, key=("c0", "c1"))
     assert schema.of_key([asked], layout) == ((sent,) if sent else ())
+
+
+@pytest.mark.parametrize("type_", ["uuid", "integer", "json", '"char"'])
+def test_a_key_that_spark_reads_as_text_but_that_is_none_gets_no_condition(type_: str) -> None:
+    layout = replace(layout_of(TEXT, key=("c0",)), columns=(Column("c0", type_),))
+    assert schema.of_key([EqualTo(("c0",), "no value of the type")], layout) == ()
 
 
 def test_spark_has_a_type_for_every_kind() -> None:
