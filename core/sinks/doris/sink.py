@@ -154,6 +154,10 @@ class DorisSink:
         return self.layout.columns
 
     @property
+    def types(self) -> tuple[str, ...]:
+        return self.layout.types
+
+    @property
     def key(self) -> tuple[int, ...]:
         return self.layout.key
 

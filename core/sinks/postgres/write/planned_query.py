@@ -64,9 +64,7 @@ class PlannedQuerySink(PostgresQuerySink):
         if target.options != SinkOptions():
             what = f"{target.name}: options that select or merge rows apply to sinks of kind postgres and dws only"
             raise Refused(what, "remove them, and transform the DataFrame instead", where="sink")
-        columns = tuple(column.name for column in target.columns)
         super().__init__(session, replace(target, name=place))
-        self._table = TargetTable(place, columns, target.key, types=("text",) * len(columns), dialect=session.dialect)
         self._beside, self._named = beside, target
 
     def close(self) -> None:
@@ -78,9 +76,21 @@ class PlannedQuerySink(PostgresQuerySink):
         creates = self._named.create_target and self._written() is None  # a dropped target is not recreated empty
         return self._beside.labelled(replace(self._named, create_target=creates))
 
+    @property
+    def _known(self) -> TargetTable:
+        """The staged rows: as text, except a key sent as text, whose equal values ("1", "01") must be one key."""
+        if self._table is None:
+            target, dialect = self._target, self.session.dialect
+            types = tuple(
+                type_ if column.type == "text" and column.name in target.key else "text"
+                for column, type_ in zip(target.columns, self._sink.types, strict=True)
+            )
+            columns = tuple(column.name for column in target.columns)
+            self._table = TargetTable(target.name, columns, target.key, types=types, dialect=dialect)
+        return self._table
+
     def admit(self) -> str:
         refuse_job(self.session, self._target.name)
-        assert self._sink.key
         self._make()
         return query_staging.place(self._known)
 
