@@ -120,6 +120,23 @@ def killed(loaded: Loaded, doris: DorisStandin, chance: random.Random, log: list
             lost += 1
 
 
+def test_one_server_under_another_address_is_not_another_target(loaded: Loaded, doris: DorisStandin) -> None:
+    table = opened(loaded)
+    table.advance(41)
+    table.flush()
+    where = doris_endpoint(doris)
+    assert where.host == "127.0.0.1"
+    for host, refused in (("localhost", True), ("127.0.0.2", False)):
+        renamed = replace(where, database=where.database.replace("127.0.0.1", host))
+        sink = SinkEntry("dor", "doris", renamed, store="mart")
+        again = replace(loaded, sinks={**loaded.sinks, "dor": sink})
+        if refused:
+            with pytest.raises(Refused, match=r"at 127\.0\.0\.1:\d+, another address of this server"):
+                opened(again)
+        else:
+            assert opened(again).position is None
+
+
 def test_a_dropped_target_of_a_query_is_not_created_again(loaded: Loaded, doris: DorisStandin) -> None:
     columns = (Column("id", "bigint"), Column("v", "integer"))
     target = QueryTarget("mart.made", columns, ("id",), create_target=True)

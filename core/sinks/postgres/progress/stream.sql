@@ -8,6 +8,11 @@ SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = %(name)s
 -- The query that writes to a target, and its last batch.
 SELECT query, batch, host, os_user FROM {schema}.slotkeeper_streams WHERE target = %(target)s
 
+-- name: elsewhere
+-- The writers of a table of this name in other servers, or in one server under another address.
+SELECT target, query FROM {schema}.slotkeeper_streams
+WHERE target <> %(target)s AND right(target, length(%(name)s) + 1) = '.' || %(name)s
+
 -- name: fence
 -- Matches one row, or no row if the batch is already committed or another query writes to the target. If two queries
 -- start at once, one of them waits here for the other's transaction (PostgreSQL, INSERT, ON CONFLICT: one of both

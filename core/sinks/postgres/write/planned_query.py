@@ -13,9 +13,11 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from slotkeeper.core.domain.endpoint import place_of
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
@@ -52,6 +54,15 @@ class _Plan:
     def read(cls, text: str) -> _Plan:
         number, rows, label, load = text.split(" ")
         return cls(int(number), int(rows), label, load)
+
+
+def _addresses(written: str) -> set[tuple[object, int]]:
+    """Return the IP addresses of `host:port`, with the port; none if it is no address or cannot be resolved."""
+    with suppress(OSError, ValueError):
+        host, port = place_of(written)
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if port else []
+        return {(one[4][0], port) for one in found}
+    return set()
 
 
 class PlannedQuerySink(PostgresQuerySink):
@@ -92,7 +103,22 @@ class PlannedQuerySink(PostgresQuerySink):
     def admit(self) -> str:
         refuse_job(self.session, self._target.name)
         self._make()
+        self._refuse_other_address()
         return query_staging.place(self._known)
+
+    def _refuse_other_address(self) -> None:
+        """Raise Refused if the store has this target under another address of its server, as localhost for 127.0.0.1.
+
+        Otherwise neither the fence nor the position of that writer would be found.
+        """
+        name = self._named.name
+        here = _addresses(self._target.name.removesuffix(f".{name}"))
+        with self.session.transaction() as cursor:
+            found = self._run(cursor, "elsewhere", target=self._target.name, name=name).fetchall()
+        for target, query in found:
+            if here & _addresses(there := target.removesuffix(f".{name}")):
+                what = f"{name}: query {query} wrote this table at {there}, another address of this server"
+                raise Refused(what, f"set host and http_port of the sink to {there}", where="sink")
 
     def claim(self, query: str, of: str) -> int | None:
         position = super().claim(query, of)
