@@ -118,9 +118,7 @@ def refuse_nulls(columns: Mapping[str, int]) -> None:
     for name in (CHANGE, POINT, SEQUENCE):
         if columns.get(name):
             what = f"{name} is NULL in a row, so its change has no kind or no order"
-            raise Refused(
-                what, "select the rows of the reader only; an outer join adds rows without them", where="sink"
-            )
+            raise Refused(what, "filter such rows out: an outer join or a union adds them", where="sink")
 
 
 def missing(columns: Iterable[str]) -> tuple[str, ...]:

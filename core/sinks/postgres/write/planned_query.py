@@ -57,7 +57,7 @@ class _Plan:
 
 
 def _addresses(written: str) -> set[tuple[object, int]]:
-    """Return the IP addresses of `host:port`, with the port; none if it is no address or cannot be resolved."""
+    """Return the IP addresses of `host:port`, with the port; none if it has no port or cannot be resolved."""
     with suppress(OSError, ValueError):
         host, port = place_of(written)
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if port else []
