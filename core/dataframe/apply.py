@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,35 +60,42 @@ def apply_changes(
         if not known:
             what = "this batch has no Spark query, so its earlier batches are unknown"
             raise ConfigError(what, "call it inside foreachBatch, or pass your own name as query= and increase batch")
-        run = _Run(df, spec, known)
-        run.refuse_again(batch)
-        part = _Part(spec, source.admit(spec), known)
-        answers = df.mapInArrow(part, _ANSWER).collect()
-        staged = [Staged(one["token"], one["rows"], one["left_out"]) for one in answers]
-        done = source.commit(spec, QueryBatch(known, batch), staged)
-        if done:
-            run.note(batch)
-        return done
+        with _Run(df, spec, known).once(batch):
+            part = _Part(spec, source.admit(spec), known)
+            answers = df.mapInArrow(part, _ANSWER).collect()
+            staged = [Staged(one["token"], one["rows"], one["left_out"]) for one in answers]
+            return source.commit(spec, QueryBatch(known, batch), staged)
 
 
 class _Run:
-    """One run of a query for one table; detects whether this program has already written a batch in the same run.
+    """One run of a query for one table; allows one call for each batch, also among the threads of this program.
 
     The fence cannot distinguish a second DataFrame of a batch from a repeated batch, so without this check the second
     DataFrame would be silently dropped. A query that is restarted in the same program has a new run id (Spark's job
     group).
     """
 
-    written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}
+    called: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, df: DataFrame, spec: WriterSpec, query: str) -> None:
         self._place = (spec.sink.endpoint.place, spec.target.name, query)
         self._run = str(df.sparkSession.sparkContext.getLocalProperty(JOB_GROUP) or "")
 
-    def refuse_again(self, batch: int) -> None:
-        if self._run and self.written.get(self._place) == (self._run, batch):
-            what = f"{self._place[1]}: this program has already written batch {batch}"
-            raise ConfigError(what, "union the DataFrames of a batch, and call apply_changes once for each table")
-
-    def note(self, batch: int) -> None:
-        self.written[self._place] = (self._run, batch)
+    @contextmanager
+    def once(self, batch: int) -> Iterator[None]:
+        """Raise ConfigError if this run has called for the batch; a call that raises an error can be repeated."""
+        if not self._run:
+            yield
+            return
+        with self._lock:
+            if self.called.get(self._place) == (self._run, batch):
+                what = f"{self._place[1]}: this program has already called apply_changes for batch {batch}"
+                raise ConfigError(what, "union the DataFrames of a batch, and call apply_changes once for each table")
+            self.called[self._place] = (self._run, batch)
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self.called.pop(self._place, None)
+            raise

@@ -6,10 +6,12 @@ have no leading underscore, because Spark's pandas state functions rename such c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.slot import EventType
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError, Refused
 
 PREFIX = "slotkeeper_"
 """Prefix of the names of changelog columns; a table's own columns cannot have it."""
@@ -57,11 +59,16 @@ ENDS = (BEFORE, DELETE)
 """Kinds of events after which the table has no row for the key, unless a B is followed by a U of the same key."""
 KINDS = (*WRITES, *ENDS)
 
-KEY_PLACE = "slotkeeper.key"
-"""Metadata key whose value is a key column's position in the key, starting at 1.
+KEY_PLACE, KEY_SIZE, KEY_TABLE = "slotkeeper.key", "slotkeeper.key_size", "slotkeeper.key_table"
+"""Metadata keys of a key column: its position in the key, starting at 1; the key's size; and the table's fingerprint.
 
 Spark preserves a column's metadata in select, filter and rename operations; a computed column has no metadata.
 """
+
+
+def marks(key: Sequence[str], table: str) -> dict[str, dict[str, int | str]]:
+    """Return the metadata of each key column of the table with this fingerprint."""
+    return {name: {KEY_PLACE: place, KEY_SIZE: len(key), KEY_TABLE: table} for place, name in enumerate(key, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +82,20 @@ class Named:
 def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
     """Return the key columns in the key's order, according to their metadata; empty if no column has such metadata.
 
-    >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
+    Raises ConfigError if the marked columns are not the whole key of one table: a part of a key identifies no row.
+
+    >>> key = marks(["a", "b"], "of t")
+    >>> key_of([Named("b", key["b"]), Named("x", {}), Named("a", key["a"])])
     ('a', 'b')
     """
-    places = [(place, one.name) for one in columns if isinstance(place := one.metadata.get(KEY_PLACE), int)]
-    return tuple(name for _, name in sorted(places))
+    marked = {one.name: one.metadata for one in columns if isinstance(one.metadata.get(KEY_PLACE), int)}
+    names = tuple(sorted(marked, key=lambda name: int(str(marked[name][KEY_PLACE]))))
+    tables = {str(one.get(KEY_TABLE)) for one in marked.values()}
+    if [marked[name] for name in names] != list(marks(names, "".join(tables)).values()):
+        shown = ", ".join(safe(name, 60) for name in names)
+        what = f"the columns marked as a key ({shown}) are not the whole key of one table"
+        raise ConfigError(what, "a select, computation or join changed the key: name the key columns with `key`")
+    return names
 
 
 def own(columns: Iterable[str]) -> tuple[str, ...]:
@@ -95,6 +111,14 @@ def own(columns: Iterable[str]) -> tuple[str, ...]:
 def is_changelog(columns: Iterable[str]) -> bool:
     """Return whether the column with the kind of change is present."""
     return CHANGE in set(columns)
+
+
+def refuse_nulls(columns: Mapping[str, int]) -> None:
+    """Raise Refused if a column with these numbers of NULLs is needed to order changes, which NULL cannot."""
+    for name in (CHANGE, POINT, SEQUENCE):
+        if columns.get(name):
+            what = f"{name} is NULL in a row, so its change has no kind or no order"
+            raise Refused(what, "filter such rows out: an outer join or a union adds them", where="sink")
 
 
 def missing(columns: Iterable[str]) -> tuple[str, ...]:

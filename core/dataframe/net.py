@@ -35,12 +35,13 @@ def net(
     the key columns; by default, the reader's key columns are used. In a delete, only the key columns are valid. All
     rows of a key are sent to the same partition; `partitions` is the number of partitions (default: the number of
     parallel tasks). The function works on batches and streams; in a stream, each batch has its own net effect. Raises
-    ConfigError if the rows are not a changelog, or if key columns are missing.
+    ConfigError if the rows are not a changelog or are weighted, or if key columns are missing.
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
         what = f"net: the rows are not a changelog: no {' and no '.join(missing)}"
         raise ConfigError(what, "select the columns that start with slotkeeper_ in every earlier step")
+    _refuse_weighted(names)
     known = _key(changes, key)
     kept = changes if where is None else matching(changes, where)
     session = kept.sparkSession
@@ -58,17 +59,24 @@ def matching(changes: DataFrame, where: Column | str) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
+    _refuse_weighted([field.name for field in changes.schema.fields])
     condition = f.expr(where) if isinstance(where, str) else where
     change = f.col(changelog.CHANGE)
     gone = change.isin(*changelog.WRITES) & ~f.coalesce(condition, f.lit(False))
     return changes.withColumn(changelog.CHANGE, f.when(gone, f.lit(changelog.DELETE)).otherwise(change))
 
 
+def _refuse_weighted(names: Sequence[str]) -> None:
+    if changelog.WEIGHT in names:
+        what = f"the rows are a weighted changelog: net and matching would leave a wrong {changelog.WEIGHT}"
+        raise ConfigError(what, 'read with .option("changelog", "raw"), or sum the weighted rows themselves')
+
+
 def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
     fields = changes.schema.fields
     given = key.split(",") if isinstance(key, str) and key else key
-    marked = changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
-    known = [name.strip() for name in given] or list(marked)
+    named = (changelog.Named(one.name, one.metadata or {}) for one in fields)
+    known = [name.strip() for name in given] or list(changelog.key_of(named))
     if not known:
         raise ConfigError("net: no column is marked as a key", 'name the key columns: net(changes, key="id")')
     own = changelog.own(one.name for one in fields)
@@ -107,6 +115,7 @@ class Reduce:
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
         """Return the last row of each key from earlier and new rows; raise Refused if two share a position."""
         table = pa.Table.from_batches(batches)
+        changelog.refuse_nulls(dict(zip(table.column_names, (one.null_count for one in table.columns), strict=True)))
         if before is not None:
             table = pa.concat_tables([before, table])
         place = [*self.key, changelog.POINT, changelog.SEQUENCE]

@@ -73,6 +73,8 @@ _libpq.PQfreeCancel.argtypes = [ctypes.c_void_p]
 _LABELS = "DETAIL|CONTEXT|DÉTAIL|CONTEXTE|ZUSAMMENHANG|DETALLE|CONTEXTO|DETALHE|DETTAGLI|CONTESTO|DETALJ|KONTEXT"
 """DETAIL and CONTEXT in the languages of the driver's library, which the locale chooses."""
 _VALUES = re.compile(rf"\b({_LABELS})\s?:.*", re.DOTALL)
+LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
+"""The part of a statement that a client quotes in an error, which can contain values."""
 _QUOTE = r'["»«„“”\u201a\u2018\u2019\u2039\u203a「」『』]'
 
 
@@ -464,16 +466,19 @@ def failure(error: BaseException) -> tuple[str, str]:
 
 
 def without_values(text: str, code: str) -> str:
-    """Return a server's message without DETAIL and CONTEXT, and without quoted values in data errors (class 22).
+    """Return a server's message without DETAIL and CONTEXT; data errors (class 22) lose values and the statement, too.
 
     >>> without_values('invalid input syntax for type integer: "Ada" DETAIL: Failing row is (Ada).', "22P02")
     'invalid input syntax for type integer'
+    >>> without_values('invalid input syntax for type uuid: "Ada" LINE 1: SELECT 1 WHERE id = \\'Ada\\'::uuid', "22P02")
+    'invalid input syntax for type uuid'
     >>> without_values('ungültige Eingabesyntax für Typ integer: »Ada«', "22P02")
     'ungültige Eingabesyntax für Typ integer'
     """
     text = _VALUES.sub("", text).strip()
     if not code.startswith("22"):
         return text
+    text = LINE.sub("", text)
     text = re.sub(rf"{_QUOTE}.*{_QUOTE}", '"..."', re.sub(rf"\s?[:\uff1a] ?{_QUOTE}.*{_QUOTE}", "", text))
     return re.sub(r'(?<!HINT)\s?[:\uff1a] ?[^"].*', "", text)  # such as the bytes of an invalid text
 

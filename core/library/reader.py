@@ -207,9 +207,13 @@ class Reader:
     def register(self, batch: Batch) -> None:
         """Confirm a written batch: the next read starts after it, and the source can drop earlier changes.
 
-        Nothing is sent to a server that stores no positions: store `batch.mark` before the call.
+        Nothing is sent to a server that stores no positions: store `batch.mark` before the call. Raises Refused for a
+        batch before a confirmed one: a position only increases.
         """
         shard = batch.shard
+        if batch.position < self._position[shard]:
+            what = f"{shard.name}: the batch ends at {batch.position.shown}, before {self._position[shard].shown}"
+            raise Refused(what, "register the batches of a DN in the order of `read`", where="source")
         if self._slot is not None:
             before, expected = self._registered[shard], self._expected[shard]
             (first,) = self._source.read_status(shard)

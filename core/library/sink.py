@@ -134,8 +134,12 @@ class TableWriter:
     def advance(self, position: int | None = None) -> bool:
         """Declare all records so far to be complete up to `position`; return whether they were written now.
 
-        Without a position, the next whole number is used. Raises Refused for a position that does not increase.
+        Without a position, the next whole number is used. Raises Refused for a position that does not increase
+        or is not an int of at most 63 bits.
         """
+        if position is not None and (type(position) is not int or position >= 1 << 63):
+            what = f"{self._target.name}: position {safe(str(position), 40)} is not an int of at most 63 bits"
+            raise Refused(what, "convert it: advance(int(...))", where="sink")
         reached = -1 if self._reached is None else self._reached
         position = reached + 1 if position is None else position
         if position <= reached:

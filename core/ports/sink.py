@@ -236,6 +236,10 @@ class LabelSink(Protocol):
         """The target's columns, in the order of rows."""
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """The types of `columns`; a column that a query sends as text has that of the target's column."""
+
+    @property
     def key(self) -> tuple[int, ...]:
         """Indexes of the key columns in `columns`."""
 

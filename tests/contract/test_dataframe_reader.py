@@ -20,6 +20,7 @@ import pytest
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
 from slotkeeper.core.dataframe.reader.read import read
+from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
 from slotkeeper.core.dataframe.writer.spec import Field, spec_of
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import SlotStatus
@@ -287,6 +288,36 @@ def test_initial_copies_the_table_as_s_and_continues_with_its_changes(mirror: Mi
     assert ids(program, "I") == [11, 12]
 
 
+def test_a_first_batch_is_read_again_only_with_the_start_with_which_it_was_planned(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="initial", poll_interval="0ms")
+    program.offsets = program.query.latest(program.query.initial(), None).json
+    program.asked = replace(program.asked, start="slot")
+    program.crash()
+    with pytest.raises(Refused, match='planned with another start than start = "slot"') as refused:
+        program.batch()
+    assert "restore the option start" in refused.value.hint
+    program.asked = replace(program.asked, start="initial")
+    program.crash()
+    assert program.batch() == 10
+    write(mirror, 11)
+    program.until_idle()
+    program.query.close()
+    assert (ids(program, "S"), ids(program, "I")) == (list(range(1, 11)), [11])
+
+
+def test_a_first_batch_is_not_read_again_from_a_slot_that_its_owner_has_moved(mirror: Mirror, path: Path) -> None:
+    registered = f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')"
+    mirror.query(mirror.warehouse.connect, registered)
+    write(mirror, 11, 12)
+    program = Program(path, register="never", poll_interval="0ms")
+    program.offsets = program.query.latest(program.query.initial(), None).json
+    program.crash()
+    mirror.query(mirror.warehouse.connect, registered)
+    with pytest.raises(Refused, match="planned with another start"):
+        program.batch()
+    program.query.close()
+
+
 def test_a_query_begins_where_a_slot_stands(mirror: Mirror, path: Path) -> None:
     mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
     write(mirror, 11, 12)
@@ -504,6 +535,33 @@ def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, s
         Program(path, nothing, **options)
     assert said in f"{raised.value.message} {raised.value.hint}"
     assert isinstance(raised.value, SlotkeeperError)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"read": "changes", "to": "dn_9=1"}, "have different DNs (dn_9)"),
+        ({"read": "changes", "to": "dn_1=1, dn_1=999999"}, "names dn_1 twice"),
+        ({"read": "rows", "to": "dn_1=1"}, "accepts no range"),
+        ({"to": "dn_1=1"}, "accepts no range"),
+        ({"read": "changes", "start": "latest"}, "start is an option of spark.readStream"),
+        ({"stream": "", "to": "dn_1=1"}, "read, from and to are options of spark.read"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_rejected(
+    mirror: Mirror, path: Path, options: dict[str, str], said: str
+) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
+    form = {} if options.get("read") == "rows" else {"changelog": "raw"}
+    given = {name: value for name, value in options.items() if name != "stream"}
+    source = SlotkeeperSource({"config": str(path), "job": "frames", **form, **given})
+    schema = source.schema()
+    with pytest.raises(ReadFailed) as raised:
+        if "stream" in options:
+            source.streamReader(schema)
+        else:
+            source.reader(schema).partitions()
+    assert said in str(raised.value)
 
 
 # -- from the console --------------------------------------------------------------------------------------------

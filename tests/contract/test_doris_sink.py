@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.ports.sink import Batch, Outcome
 from slotkeeper.core.services.doctor import check_sink
 from slotkeeper.core.sinks.doris import sink as loads
+from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.demo.doris.faults import Call, Fault
@@ -124,14 +126,24 @@ def test_trials_count_rows_that_are_refused_and_leave_nothing(doris: DorisStandi
     assert doris.tables.query("SELECT * FROM mart.t")[1] == []
 
 
-def test_what_a_withdrawn_plan_left_is_aborted_by_its_label(doris: DorisStandin, sink: DorisSink) -> None:
+def test_what_a_withdrawn_plan_left_is_aborted_by_its_label(
+    doris: DorisStandin, sink: DorisSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     doris.faults.plan(Call.LOAD, Fault.LOST_AFTER)
     with pytest.raises(Unreachable):
         sink.send(BATCH, "a")
     assert len(doris.transactions.running()) == 1
+    asked, limits = DorisHttp.ask, []
+
+    def spied(*given: Any, **more: Any) -> Any:
+        limits.append(given[4])
+        return asked(*given, **more)
+
+    monkeypatch.setattr(DorisHttp, "ask", spied)
     sink.clear("a")
     sink.clear("no such label")
     assert doris.transactions.running() == []
+    assert max(limits) == loads.TRIAL_SECONDS + loads.GRACE_SECONDS, "a start waits for an empty load only so long"
 
 
 @pytest.mark.parametrize("chunk", [False, True])

@@ -23,6 +23,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.effects import NAMES
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import COLUMNS, Event, Image, Key
 from tests.support.query_effects import OTHER, QUERY, QueryEffects
@@ -104,8 +105,9 @@ def test_a_named_successor_takes_over_and_the_one_before_it_is_refused(target: Q
 
 def test_a_checkpoint_that_lies_behind_the_table_is_refused(target: QueryEffects) -> None:
     target.batch(5, [put(ONE, 5)])
-    with pytest.raises(Refused, match="already has batch 5 of this query; this is batch 3"):
-        target.batch(3, [put(ONE, 3)])
+    for successor in ("", QUERY):
+        with pytest.raises(Refused, match="already has batch 5 of this query; this is batch 3"):
+            target.batch(3, [put(ONE, 3)], successor_of=successor)
     assert values(target) == {ONE: 5}
 
 
@@ -276,10 +278,43 @@ def test_a_target_that_got_another_shape_gets_another_staging_table(pg_server: S
     with effects.opened() as sink:
         first = sink.admit()
     effects.asked("ALTER TABLE mart.reshaped ALTER COLUMN tags TYPE text USING tags::text")
+    shown = "SELECT tablename FROM pg_tables WHERE tablename IN (%s, %s)"
     with effects.opened() as sink:
         second = sink.admit()
-        names = effects.asked("SELECT tablename FROM pg_tables WHERE tablename IN (%s, %s)", (first, second))
-    assert (first != second, names) == (True, [(second,)])
+        assert len(effects.asked(shown, (first, second))) == 2, "the first can belong to a running query"
+        assert sink.commit(QueryBatch(QUERY, 0), [Staged(7, 0)])
+        sink.discard()
+    assert (first != second, effects.asked(shown, (first, second))) == (True, [(second,)])
+    effects.close()
+
+
+def test_a_refused_writer_of_another_shape_leaves_the_running_one_its_staged_rows(target: QueryEffects) -> None:
+    with target.opened() as running:
+        staged = target.stage(running, [put(ONE, 1)])
+        fewer = (Column(NAMES["h"], "integer"), Column("k", "integer"))
+        with target.opened(columns=fewer) as other:
+            other.admit()
+        assert running.commit(QueryBatch(QUERY, 0), [staged])
+    assert values(target) == {ONE: 1}
+
+
+def test_a_dropped_target_is_not_created_again_but_by_a_successor(pg_server: Server, database: str) -> None:
+    effects = QueryEffects(pg_server, database, "mart.watched")
+    shape: dict[str, Any] = {"name": "made.t", "columns": (Column("id", "bigint"),), "key": ("id",)}
+    for number in (0, 1):
+        with effects.opened(**shape, create_target=True) as sink:
+            sink.admit()
+            assert sink.commit(QueryBatch(QUERY, number), [Staged(7, 0)])
+    effects.asked("DROP TABLE made.t")
+    with (
+        effects.opened(**shape, create_target=True) as sink,
+        pytest.raises(Refused, match=rf"made\.t was dropped after batch 1 of query {QUERY}") as caught,
+    ):
+        sink.admit()
+    assert f'successor_of = "{QUERY}"' in caught.value.hint
+    with effects.opened(**shape, create_target=True, successor_of=QUERY) as sink:
+        sink.admit()
+        assert sink.commit(QueryBatch(OTHER, 0), [Staged(7, 0)])
     effects.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.errors import Refused, RowRefused, SlotkeeperError, Unreachable
 from slotkeeper.core.library import RecordSink, TableWriter
-from slotkeeper.core.ports.sink import QueryTarget
+from slotkeeper.core.ports.sink import QueryBatch, QuerySink, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.write.planned_query import PlannedQuerySink
 from slotkeeper.core.wiring.query import query_sink
 from slotkeeper.demo.doris.faults import Call, Fault
@@ -48,8 +49,8 @@ def there(doris: DorisStandin) -> list[tuple[object, ...]]:
 
 def test_the_last_record_of_a_key_counts_and_the_position_is_in_the_store(loaded: Loaded, doris: DorisStandin) -> None:
     table = opened(loaded)
-    for id, value in ((1, 10), (1, 11), (2, None), (3, 3)):
-        table.upsert({"id": id, "v": value})
+    for id, value in (("01", 9), (1, 10), ("+1", 11), (2, None), (3, 3)):
+        table.upsert({"id": id, "v": value})  # several spellings of a number are one key
     table.delete({"id": 3})
     table.advance(41)
     table.flush()
@@ -117,6 +118,43 @@ def killed(loaded: Loaded, doris: DorisStandin, chance: random.Random, log: list
         except SlotkeeperError as error:
             assert library.passes(error), error
             lost += 1
+
+
+def test_one_server_under_another_address_is_not_another_target(loaded: Loaded, doris: DorisStandin) -> None:
+    table = opened(loaded)
+    table.advance(41)
+    table.flush()
+    where = doris_endpoint(doris)
+    assert where.host == "127.0.0.1"
+    for host, refused in (("localhost", True), ("127.0.0.2", False)):
+        renamed = replace(where, database=where.database.replace("127.0.0.1", host))
+        sink = SinkEntry("dor", "doris", renamed, store="mart")
+        again = replace(loaded, sinks={**loaded.sinks, "dor": sink})
+        if refused:
+            with pytest.raises(Refused, match=r"at 127\.0\.0\.1:\d+, another address of this server"):
+                opened(again)
+        else:
+            assert opened(again).position is None
+
+
+def test_a_dropped_target_of_a_query_is_not_created_again(loaded: Loaded, doris: DorisStandin) -> None:
+    columns = (Column("id", "bigint"), Column("v", "integer"))
+    target = QueryTarget("mart.made", columns, ("id",), create_target=True)
+
+    def opened_for(one: QueryTarget) -> closing[QuerySink]:
+        return closing(query_sink(loaded.sinks["dor"], loaded.sinks["mart"], one, "t"))
+
+    for number in (0, 1):
+        with opened_for(target) as sink:
+            sink.admit()
+            assert sink.commit(QueryBatch("a query", number), [Staged(7, 0)])
+    doris.tables.drop("mart", "made")
+    with opened_for(target) as sink, pytest.raises(Refused, match="made"):
+        sink.admit()
+    assert doris.tables.find("mart", "made") is None
+    with opened_for(replace(target, successor_of="a query")) as sink:
+        sink.admit()
+    assert doris.tables.find("mart", "made") is not None
 
 
 def test_a_job_s_target_and_options_of_other_sinks_are_refused(loaded: Loaded, mirror: Mirror) -> None:

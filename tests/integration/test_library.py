@@ -110,6 +110,12 @@ def test_a_batch_that_is_written_and_not_registered_comes_again(mirror: Mirror, 
             sink.write(batch)
             reader.register(batch)
         assert [batch for batch in reader.read() if batch.rows] == []
+        mirror.source(f"INSERT INTO {TABLE} VALUES (1, 3, 'later')")
+        for batch in reader.read():
+            sink.write(batch)
+            reader.register(batch)
+        with pytest.raises(Refused, match="the batch ends at"):
+            reader.register(second[0])
     assert mirror.difference() == (0, 0)
 
 

@@ -154,6 +154,12 @@ def test_wrong_records_positions_and_targets_are_refused_by_name(sink: RecordSin
         table.delete({"id": 1})
     with pytest.raises(Refused, match="column note: a value of type list has no common text form"):
         table.upsert(row(1, note=[1]))
+    for wrong in ("\ud800", {"price": Decimal("1.5")}, {"price": float("nan")}):
+        with pytest.raises(Refused, match=r"column note: a .* has no common text form"):
+            table.upsert(row(1, note=wrong))
+    for odd in (1.5, True, Decimal(1), 1 << 63):
+        with pytest.raises(Refused, match="is not an int of at most 63 bits"):
+            table.advance(odd)  # type: ignore[arg-type]
     table.upsert(row(1))
     table.advance(7)
     with pytest.raises(Refused, match="position 7 is not after 7"):

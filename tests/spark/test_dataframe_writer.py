@@ -73,7 +73,7 @@ class Orders:
         ours = ", ".join(f"{name} {type_}" for name, type_ in changelog.COLUMNS)
         read = spark.readStream.schema(f"{ours}, id int, amount decimal(12, 2), note string")
         found = read.option("maxFilesPerTrigger", 1).json(str(self.folder))
-        return found.withColumn("id", f.col("id").alias("id", metadata={changelog.KEY_PLACE: 1}))
+        return found.withColumn("id", f.col("id").alias("id", metadata=changelog.marks(["id"], "t")["id"]))
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -194,7 +194,7 @@ def test_for_each_batch_writes_the_same_way_and_once_for_each_table(spark: Any, 
     def apply(df: Any, batch: int) -> None:
         answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
         if batch == 1 and answers[-1]:
-            with pytest.raises(QueryError, match=r"has already written batch 1: union the DataFrames"):
+            with pytest.raises(QueryError, match=r"has already called apply_changes for batch 1: union the DataFrames"):
                 apply_changes(df.limit(1), batch, **rig.options())
 
     def run() -> None:

@@ -210,10 +210,11 @@ def test_program_backfill(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
 @pytest.mark.chaos
 def test_sums_are_right_by_net_effect_and_by_sign_and_wrong_by_the_rows_of_a_changelog(spark: Any) -> None:
     """Order 1 changes its amount twice and its status, order 2 is deleted, order 3 is new."""
+    marked = changelog.marks(["cust", "order_no"], "t")
     table = StructType(
         [
-            StructField("cust", LongType(), metadata={changelog.KEY_PLACE: 1}),
-            StructField("order_no", LongType(), metadata={changelog.KEY_PLACE: 2}),
+            StructField("cust", LongType(), metadata=marked["cust"]),
+            StructField("order_no", LongType(), metadata=marked["order_no"]),
             StructField("status", StringType()),
             StructField("amount", LongType()),
         ]

@@ -58,7 +58,7 @@ def schema() -> Any:
             name,
             IntegerType() if name in _INTS else StringType(),
             True,
-            {changelog.KEY_PLACE: place} if (place := {"h": 1, "k": 2}.get(name)) else None,
+            changelog.marks(["h", "k"], "t").get(name),
         )
         for name in COLUMNS
     ]

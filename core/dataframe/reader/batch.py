@@ -23,7 +23,7 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.domain.watch import purged, trouble
 from slotkeeper.core.errors import Refused, TroubleName
-from slotkeeper.core.ports.source import Source, SourceTable
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
@@ -47,10 +47,11 @@ class PlainTableReader(DataSourceReader):
             log = table.source
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
-            if self._asked.begin and self._asked.read == "rows":
-                what = 'read = "rows" reads the current table and accepts no range'
-                raise Refused(what, 'remove .option("from", ...)', where="spark")
-            if self._asked.begin or self._asked.read == "changes":
+            ranges = self._asked.read == "changes" or (self._asked.begin != "" and self._asked.read != "rows")
+            if not ranges and (self._asked.begin or self._asked.end != "latest"):
+                what = "the current table is read, which accepts no range"
+                raise Refused(what, 'remove the options from and to, or set .option("read", "changes")', where="spark")
+            if ranges:
                 found = self._ranges(table)
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
@@ -71,10 +72,14 @@ class PlainTableReader(DataSourceReader):
             raise Refused(what, "create it (`slotkeeper slots create`), or start a query or job", where="source")
         statuses = log.read_status(None)
         begins = self._begins(statuses)
+        names = {status.shard.name for status in statuses}
+        ends = {} if self._asked.end == "latest" else self._typed("to", self._asked.end, names)
         found: list[InputPartition] = []
         for status in statuses:
             name = status.shard.name
-            after, up_to = begins[name], self._end(log, status, begins[name])
+            after = begins[name]
+            newest = log.reached(after, max(status.latest, after.place), None, status)
+            up_to = min(ends.get(name, newest), newest)
             if after < up_to:
                 found.append(RangePart(job, 0, self._layout, status.shard, after, up_to, self._only))
         return found
@@ -100,26 +105,20 @@ class PlainTableReader(DataSourceReader):
                 raise Refused(what, f"choose {kept[name].text} or a later position", where="source")
         return typed
 
-    def _end(self, log: Source, status: SlotStatus, after: Position) -> Position:
-        """Return the range's end: the requested position, at most that of the newest events, which is the default."""
-        newest = log.reached(after, max(status.latest, after.place), None, status)
-        if self._asked.end == "latest":
-            return newest
-        typed = self._typed("to", self._asked.end, None)
-        return min(typed.get(status.shard.name, newest), newest)
-
-    def _typed(self, option: str, text: str, names: set[str] | None) -> dict[str, Position]:
+    def _typed(self, option: str, text: str, names: set[str]) -> dict[str, Position]:
+        """Return the position of each DN; `to` can omit DNs. Raises Refused for an unknown or repeated DN."""
         positions, found = registry.open(self._asked.job.source_kind).positions, {}
         for part in text.split(","):
             name, _, place = part.strip().partition("=")
+            if name in found:
+                raise Refused(f"option {option} names {name} twice", "specify one position for each DN", where="spark")
             try:
                 found[name] = positions.place(place).from_here
             except ValueError as error:
                 what = f'option {option} takes positions such as "dn_1=10516/-1, dn_2=10517": {error}'
                 raise Refused(what, "`slotkeeper slots peek` and a changelog's columns show positions") from None
-        if names is not None and set(found) != names:
-            wrong = ", ".join(sorted(names ^ set(found)))
-            what = f"option {option} and the cluster have different DNs ({wrong})"
+        if wrong := sorted(set(found) - names if option == "to" else names ^ set(found)):
+            what = f"option {option} and the cluster have different DNs ({', '.join(wrong)})"
             raise Refused(what, f"specify {', '.join(sorted(names))}")
         return found
 

@@ -5,6 +5,8 @@ Parts are sent to workers with references to secrets, not with secrets. Spark st
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,12 +60,20 @@ VERSION = 1
 class Offset:
     """A position per DN, and the table's fingerprint. Equal offsets have equal JSON text, which Spark compares.
 
-    `copied` is False before the batch that contains the table's existing rows; `positions` is by DN.
+    `copied` is False before the batch that contains the table's existing rows; `positions` is by DN. `origin` is the
+    digest of the query's first offset: its first batch is planned with it, and can be read again only from there.
     """
 
     fingerprint: str
     positions: Mapping[str, Position]
     copied: bool = True
+    origin: str = ""
+
+    @classmethod
+    def first(cls, fingerprint: str, positions: Mapping[str, Position], copied: bool) -> Offset:
+        """Return the first offset of a query."""
+        made = cls(fingerprint, positions, copied)
+        return replace(made, origin=hashlib.sha256(json.dumps(made.json).encode()).hexdigest()[:16])
 
     def at(self, positions: Mapping[str, Position]) -> Offset:
         """Return the offset of the same table at other positions."""
@@ -73,7 +83,8 @@ class Offset:
     def json(self) -> dict[str, Any]:
         """Return the JSON value for Spark's checkpoint."""
         places = {name: self.positions[name].text for name in sorted(self.positions)}
-        return {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "positions": places}
+        own = {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "origin": self.origin}
+        return {**own, "positions": places}
 
     @classmethod
     def read(cls, kept: Mapping[str, Any], positions: Positions) -> Offset:
@@ -82,7 +93,7 @@ class Offset:
             if kept["version"] != VERSION:
                 raise ValueError(f"version {kept['version']}")
             places = {str(name): positions.position(text) for name, text in kept["positions"].items()}
-            return cls(str(kept["fingerprint"]), places, bool(kept["copied"]))
+            return cls(str(kept["fingerprint"]), places, bool(kept["copied"]), str(kept.get("origin", "")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"cannot parse the checkpoint's offset ({error})"
             raise Refused(what, "start with a new checkpoint", where="spark") from None

@@ -108,8 +108,15 @@ class Query:
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """Return the parts of a batch: one range for each DN that has changes, and the table's chunks during a copy."""
+        """Return the parts of a batch: one range for each DN that has changes, and the table's chunks during a copy.
+
+        Raises Refused if the first batch was planned with another start, whose rows this run would not read.
+        """
         self._resumed(start)
+        if start.origin != end.origin:
+            what = f'the first batch was planned with another start than start = "{self._asked.start}" at this slot'
+            hint = "restore the option start; if the slot was moved, start over with a new slot and a new checkpoint"
+            raise Refused(what, hint, where="spark")
         found: list[Part] = []
         if end.copied and not start.copied:
             chunks = tried(lambda: self._changelog.plan_chunks(self._asked.partition_rows))
@@ -152,7 +159,7 @@ class Query:
             if begun.fingerprint != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             copied = self._asked.start != "initial"
-            self._begun_at = Offset(begun.fingerprint, begun.positions, copied)
+            self._begun_at = Offset.first(begun.fingerprint, begun.positions, copied)
         return self._begun_at
 
     def _resumed(self, start: Offset) -> None:

@@ -6,6 +6,7 @@ docs/dataframes.md lists the types.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 from pyspark.sql import types
 
-from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED
+from slotkeeper.core.dataframe.changelog import CHANGE, DN, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED, marks
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Refused
@@ -77,8 +78,8 @@ class Layout:
     @property
     def spark(self) -> types.StructType:
         lead = [types.StructField(name, _PLAIN[kind]) for name, kind in self.lead]
-        places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
-        own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]
+        marked = marks(self.key, self.fingerprint)
+        own = [types.StructField(one.name, spark_type(one.type), True, marked.get(one.name)) for one in self.fields]
         return types.StructType([*lead, *own])
 
     @property
@@ -136,6 +137,7 @@ _SIGNS = {
     "LessThanOrEqual": "<=",
 }
 """SQL by the names of Spark's classes of conditions, which Spark 4.0 does not have."""
+_TEXTS = re.compile(r"(text|character varying|character|varchar|nvarchar2|bpchar)(\(\d+\))?")
 MOST = 1_000
 """Maximum number of values in an IN condition that is sent to the source; only Spark applies longer lists."""
 
@@ -145,9 +147,15 @@ def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
 
     These conditions exclude only rows that Spark would also exclude, and Spark applies all of them again. A condition
     is not sent if the source and Spark may compare its values differently: strings are compared only for equality,
-    because their order depends on a collation, and conditions on floats are never sent.
+    because their order depends on a collation, and conditions on floats are never sent. Columns of other types that
+    Spark reads as strings are not compared: a value that such a type does not accept would end the read.
     """
-    types = {field.name: field.type for field in layout.fields if field.name in layout.key}
+    columns = zip(layout.columns, layout.fields, strict=True)
+    types = {
+        field.name: field.type
+        for column, field in columns
+        if field.name in layout.key and (field.type.kind is not FieldKind.TEXT or _TEXTS.fullmatch(column.type))
+    }
     found = []
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())

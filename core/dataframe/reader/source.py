@@ -55,8 +55,8 @@ class SlotkeeperSource(DataSource):
     @naming
     def streamReader(self, schema: StructType) -> ChangesReader:
         wanted, columns = self._made()
-        if wanted.read == "rows" or wanted.begin:
-            what = "read and from are options of spark.read: a stream reads all changes from its start position"
+        if wanted.read == "rows" or wanted.begin or wanted.end != "latest":
+            what = "read, from and to are options of spark.read: a stream reads all changes from its start position"
             raise Refused(what, f'use .option("start", ...): {see("dataframes", "Options")}', where="spark")
         check(pyspark.__version__, streams=True)
         from slotkeeper.core.dataframe.reader.stream import ChangesReader  # needs classes of Spark 4.2
@@ -69,6 +69,9 @@ class SlotkeeperSource(DataSource):
         from slotkeeper.core.dataframe.reader.batch import PlainTableReader, TableReader
 
         wanted, columns = self._made()
+        if wanted.start != "slot":
+            what = "start is an option of spark.readStream: spark.read reads the table, or a range of changes"
+            raise Refused(what, f'use .option("from", ...): {see("dataframes", "Options")}', where="spark")
         return (TableReader if wanted.pushes else PlainTableReader)(wanted, columns)
 
     def _made(self) -> tuple[Asked, Layout]:

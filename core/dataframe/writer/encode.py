@@ -95,11 +95,12 @@ def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
     """Return the CSV lines of one batch: token, point, sequence and kind, followed by the columns in `columns`.
 
     Rows without changelog columns are upserts that all have the same position. Raises Refused for an unknown kind of
-    change.
+    change and for a change without a position.
     """
     size = batch.num_rows
     if changelog.is_changelog(batch.schema.names):
         order = [batch.column(changelog.POINT), batch.column(changelog.SEQUENCE)]
+        changelog.refuse_nulls({changelog.POINT: order[0].null_count, changelog.SEQUENCE: order[1].null_count})
         kinds = _kinds(batch.column(changelog.CHANGE))
     else:
         order = [pa.repeat(pa.scalar(0, pa.int64()), size)] * 2

@@ -79,8 +79,12 @@ class PostgresStreamWriter(_ArrowWriter):  # type: ignore[misc]
             commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Undo nothing, because Spark also calls this for a committed batch whose response was lost."""
-        abort(self._spec)
+        """Undo nothing, because Spark also calls this for a committed batch whose response was lost.
+
+        Without staged rows, nothing is deleted: a query that the sink has rejected leaves the rows of the running one.
+        """
+        if any(one is not None and one.staged.rows for one in messages):
+            abort(self._spec)
 
 
 class SlotkeeperPostgres(DataSource):  # type: ignore[misc]

@@ -121,19 +121,20 @@ def _sinks(config: str | None, name: str) -> tuple[SinkEntry, SinkEntry]:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    if changelog.is_changelog(names) and (missing := changelog.missing(names)):
+    known = {changelog.WEIGHT, *(name for name, _ in changelog.COLUMNS)}
+    odd = [name for name in names if name.lower().startswith(changelog.PREFIX) and name not in known]
+    if odd:
+        what = f"column {safe(odd[0], 60)} has a name reserved for changelog columns"
+        hint = "rename it (withColumnRenamed); the names of changelog columns are in lower case"
+        raise Refused(what, hint, where="sink")
+    if (missing := changelog.missing(names)) and len(missing) < 3:
         what = f"the rows are changes, but have no {' and no '.join(missing)}"
         hint = "keep these columns in every select: they order the changes"
         raise Refused(what, hint, where="sink")
-    known = {changelog.WEIGHT, *(name for name, _ in changelog.COLUMNS)}
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         what = f"the rows have several columns named {safe(twice[0], 60)}"
         raise Refused(what, "rename all but one (withColumnRenamed), or drop them", where="sink")
-    odd = [name for name in names if name.startswith(changelog.PREFIX) and name not in known]
-    if odd:
-        what = f"column {safe(odd[0], 60)} has a name reserved for changelog columns"
-        raise Refused(what, "rename it (withColumnRenamed)", where="sink")
     if not changelog.own(names):
         raise Refused("the rows have only changelog columns", "select the columns to be written", where="sink")
 

@@ -41,7 +41,7 @@ class Layout:
 
     `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a placeholder for each NOT NULL column of a
     deleted row, because only the row's key is known. `sequenced`: the target has a sequence column of type LARGEINT.
-    `partial`: the target has further columns, which keep their values.
+    `partial`: the target has further columns, which keep their values. `types`: the columns' types.
     """
 
     columns: tuple[str, ...]
@@ -50,6 +50,7 @@ class Layout:
     filled: tuple[tuple[int, str], ...] = ()
     sequenced: bool = False
     partial: bool = False
+    types: tuple[str, ...] = ()
 
     @property
     def header(self) -> str:

@@ -313,7 +313,8 @@ def layout(table: DorisTable, image: TableIdentity) -> Layout:
             booleans.add(place)
     key = tuple(names.index(name) for name in image.key)
     partial = any(one.name not in names for one in table.columns)
-    return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence), partial)
+    types = tuple(column.type for column in image.columns)
+    return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence), partial, types)
 
 
 _PLAIN = {

@@ -25,8 +25,9 @@ LOAD_SECONDS = 600
 """The header `timeout` of a load in seconds, after which Doris ends the load; the client's limit is slightly longer."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""The header `timeout` of a trial in seconds. If the abort of a trial is lost after its first phase, the trial ends
-automatically after stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`).
+"""The header `timeout` of a trial, or of an empty load, in seconds. If the abort of a trial is lost after its first
+phase, the trial ends automatically after stream_load_default_precommit_timeout_second, an hour (apache/doris,
+`TransactionState.isTimeout`).
 """
 VISIBLE_SECONDS = 30
 """Seconds that a task waits for a committed load to become visible; the lane's next task waits again."""
@@ -136,7 +137,7 @@ class DorisSink:
         body = self._body(lambda: iter(()))
         try:
             with body.file:
-                answer = self._load(body, label, two_phase=True)
+                answer = self._load(body, label, two_phase=True, seconds=TRIAL_SECONDS)
         except (Unreachable, AccessRefused):
             raise
         except SlotkeeperError:
@@ -151,6 +152,10 @@ class DorisSink:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.layout.columns
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.layout.types
 
     @property
     def key(self) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ Errors are classified by SQLSTATE if PostgreSQL defines it, otherwise by the err
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
@@ -30,8 +29,6 @@ from slotkeeper.core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
 
 _LIMIT = "57014"
-_LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
-"""The part of a statement that a server quotes in an error, which contains values of rows."""
 _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("not allowed in readonly mode", Unreachable),
     ("mismatches the version of the table", Busy),
@@ -49,7 +46,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
-    message = f"sink {place}: {safe(_LINE.sub('', pg.without_values(text, code)), 300)}"
+    message = f"sink {place}: {safe(pg.LINE.sub('', pg.without_values(text, code)), 300)}"
     if refusals.refusal(code, text):
         return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if code == _LIMIT:

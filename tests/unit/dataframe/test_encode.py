@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import csv
 import io
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from slotkeeper.core.dataframe.changelog import COLUMNS, WEIGHT
+from slotkeeper.core.dataframe.net import Reduce, matching, net
 from slotkeeper.core.dataframe.writer.encode import Lines, encoded, without_old_images
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import ConfigError, Refused
 from tests.support.oracle import Event
 from tests.support.query_effects import batches_of
 
@@ -43,6 +47,26 @@ def test_a_kind_of_change_that_there_is_not_is_refused(kind: str | None) -> None
     odd = batch.set_column(place, batch.schema.field(place), pa.array([kind], pa.string()))
     with pytest.raises(Refused, match="slotkeeper_change is"):
         encoded(odd, 1, ("h",))
+
+
+@pytest.mark.parametrize("name", ["slotkeeper_point", "slotkeeper_sequence"])
+def test_a_change_without_its_position_is_refused_by_the_writer_and_by_net(name: str) -> None:
+    (batch,) = batches_of(events(), 10)
+    place = batch.schema.get_field_index(name)
+    odd = batch.set_column(place, batch.schema.field(place), pa.array([None, 1], pa.int64()))
+    with pytest.raises(Refused, match=f"{name} is NULL in a row"):
+        encoded(odd, 1, ("h",))
+    with pytest.raises(Refused, match=f"{name} is NULL in a row"):
+        list(Reduce(("h", "k"))([odd]))
+
+
+def test_net_and_matching_refuse_a_weighted_changelog() -> None:
+    names = [*(name for name, _ in COLUMNS), WEIGHT, "id"]
+    changes: Any = SimpleNamespace(schema=SimpleNamespace(fields=[SimpleNamespace(name=name) for name in names]))
+    with pytest.raises(ConfigError, match="weighted changelog"):
+        net(changes)
+    with pytest.raises(ConfigError, match="weighted changelog"):
+        matching(changes, "id > 1")
 
 
 def test_times_of_a_zone_are_written_in_utc_and_bytes_as_hex() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual, Not, StringStartsWith
 
+from slotkeeper.core.dataframe import changelog
 from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
 from slotkeeper.core.domain.slot import Column
@@ -83,7 +85,7 @@ def test_rows_of_a_changelog_have_their_place_first() -> None:
     assert list(batch.to_pylist()[0].values()) == ["d", "dn_1", 10516, 2, "x"]
     (batch,) = read.copied([b"x\n"], layout)
     assert list(batch.to_pylist()[0].values()) == ["S", "", -1, -1, "x"]
-    assert layout.spark["c0"].metadata == {"slotkeeper.key": 1}
+    assert layout.spark["c0"].metadata == changelog.marks(["c0"], "")["c0"]
 
 
 def test_an_event_of_another_type_is_not_passed_on() -> None:
@@ -111,6 +113,12 @@ SENT: list[tuple[Filter, Condition | None]] = [
 def test_conditions_that_both_ends_compare_alike_are_sent(asked: Filter, sent: Condition | None) -> None:
     layout = layout_of(LONG, WORD, LONG, key=("c0", "c1"))
     assert schema.of_key([asked], layout) == ((sent,) if sent else ())
+
+
+@pytest.mark.parametrize("type_", ["uuid", "integer", "json", '"char"'])
+def test_a_key_that_spark_reads_as_text_but_that_is_none_gets_no_condition(type_: str) -> None:
+    layout = replace(layout_of(TEXT, key=("c0",)), columns=(Column("c0", type_),))
+    assert schema.of_key([EqualTo(("c0",), "no value of the type")], layout) == ()
 
 
 def test_spark_has_a_type_for_every_kind() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import pickle
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.dataframe.apply import apply_changes
 from slotkeeper.core.dataframe.writer import source
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
-from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.errors import Busy, ConfigError, Refused, SlotkeeperError
 
 CONFIG = """
 [sinks.mart]
@@ -32,7 +35,11 @@ user = "etl"
 progress_store = "mart"
 """
 OURS = [Field(name, type_, {}) for name, type_ in changelog.COLUMNS]
-OWN = [Field("id", "int", {changelog.KEY_PLACE: 1}), Field("amount", "decimal(12,2)", {}), Field("note", "string", {})]
+OWN = [
+    Field("id", "int", changelog.marks(["id"], "t")["id"]),
+    Field("amount", "decimal(12,2)", {}),
+    Field("note", "string", {}),
+]
 
 
 @pytest.fixture
@@ -101,9 +108,47 @@ def test_changes_without_their_order_are_refused(config: str) -> None:
         made(config, [*columns, *OWN])
 
 
+@pytest.mark.parametrize("kept", [changelog.POINT, changelog.SEQUENCE])
+def test_changes_that_lost_their_kind_are_no_upserts(config: str, kept: str) -> None:
+    with pytest.raises(Refused, match="have no slotkeeper_change"):
+        made(config, [Field(kept, "bigint", {}), *OWN])
+
+
+def test_a_changelog_column_in_another_case_is_rejected_and_no_column_of_the_table(config: str) -> None:
+    for name in (one.name for one in OURS):
+        with pytest.raises(Refused, match=f"{name.upper()} has a name reserved") as caught:
+            made(config, [Field(name.upper(), "string", {}), *OWN])
+        assert "lower case" in caught.value.hint
+
+
 def test_rows_without_a_key_are_refused(config: str) -> None:
     with pytest.raises(ConfigError, match="option key is missing"):
         made(config, [*OURS, Field("id", "int", {})])
+
+
+KEY = changelog.marks(["cust", "order_no"], "orders")
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        {"order_no": KEY["order_no"], "cust": {}},
+        {"cust": KEY["cust"], "count": {}},
+        {**KEY, "id": changelog.marks(["id"], "customers")["id"]},
+        {"cust": KEY["cust"], "order_no": changelog.marks(["a", "b"], "others")["b"]},
+        {**KEY, "again": KEY["cust"]},
+    ],
+    ids=["a computed column", "a lost column", "a join", "columns of two tables", "a column twice"],
+)
+def test_a_key_that_is_not_the_whole_key_of_one_table_is_not_guessed(
+    config: str, marked: dict[str, dict[str, object]]
+) -> None:
+    rows = [Field(name, "int", mark) for name, mark in marked.items()]
+    for columns in (rows, [*OURS, *rows]):
+        with pytest.raises(ConfigError, match="not the whole key of one table") as caught:
+            made(config, columns)
+        assert "name the key columns" in caught.value.hint
+        assert made(config, columns, key="cust").target.key == ("cust",)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +179,38 @@ def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, mon
 def test_an_unknown_column_of_slotkeeper_is_rejected(config: str) -> None:
     with pytest.raises(Refused, match="slotkeeper_mine"):
         made(config, [*OURS, *OWN, Field("slotkeeper_mine", "int", {})])
+
+
+def test_a_second_call_for_a_batch_is_rejected_even_if_the_batch_was_written_before_a_restart(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"sql.streaming.queryId": "q", "spark.jobGroup.id": "run"}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
+    column = SimpleNamespace(name="id", dataType=SimpleNamespace(simpleString=lambda: "int"), metadata={})
+    rows = SimpleNamespace(collect=list)
+    df: Any = SimpleNamespace(sparkSession=session, schema=SimpleNamespace(fields=[column]), mapInArrow=lambda *_: rows)
+    written: list[bool | BaseException] = [Busy("the sink is busy", where="sink"), False, True]
+    second: list[bool] = []
+
+    def commit(*_: object) -> bool:
+        if len(written) == 2:  # another thread calls while the first call runs
+            with pytest.raises(source.QueryError, match="already called apply_changes for batch 7"):
+                apply_changes(df, 7, config=config, sink="mart", table="dwd.orders", key="id")
+            second.append(True)
+        answer = written.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(source, "admit", lambda spec: "place")
+    monkeypatch.setattr(source, "commit", commit)
+
+    def call(batch: int) -> bool:
+        return apply_changes(df, batch, config=config, sink="mart", table="dwd.orders", key="id")
+
+    with pytest.raises(source.QueryError, match="busy"):
+        call(7)
+    assert call(7) is False, "a call that failed is repeated"
+    with pytest.raises(source.QueryError, match="union the DataFrames of a batch"):
+        call(7)
+    assert call(8) is True and second == [True]

@@ -8,6 +8,11 @@ SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = %(name)s
 -- The query that writes to a target, and its last batch.
 SELECT query, batch, host, os_user FROM {schema}.slotkeeper_streams WHERE target = %(target)s
 
+-- name: elsewhere
+-- The writers of a table of this name in other servers, or in one server under another address.
+SELECT target, query FROM {schema}.slotkeeper_streams
+WHERE target <> %(target)s AND right(target, length(%(name)s) + 1) = '.' || %(name)s
+
 -- name: fence
 -- Matches one row, or no row if the batch is already committed or another query writes to the target. If two queries
 -- start at once, one of them waits here for the other's transaction (PostgreSQL, INSERT, ON CONFLICT: one of both
@@ -17,7 +22,8 @@ VALUES (%(target)s, %(query)s, %(batch)s, %(rows)s, %(host)s, %(os_user)s, %(pid
 ON CONFLICT (target) DO UPDATE
 SET query = EXCLUDED.query, batch = EXCLUDED.batch, rows = s.rows + EXCLUDED.rows, host = EXCLUDED.host,
     os_user = EXCLUDED.os_user, pid = EXCLUDED.pid, updated_at = EXCLUDED.updated_at
-WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch OR s.query = %(successor_of)s
+WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch
+   OR s.query = %(successor_of)s AND s.query <> EXCLUDED.query
 
 -- name: claim
 -- Takes a target over from the query whose id has a given beginning, and returns its last batch; no row if there is none.
@@ -38,7 +44,8 @@ VALUES (%(target)s, %(query)s, -1, 0, %(host)s, %(os_user)s, %(pid)s, now(), %(p
 ON CONFLICT (target) DO UPDATE
 SET query = EXCLUDED.query, batch = CASE WHEN s.query = EXCLUDED.query THEN s.batch ELSE -1 END, plan = EXCLUDED.plan,
     host = EXCLUDED.host, os_user = EXCLUDED.os_user, pid = EXCLUDED.pid, updated_at = EXCLUDED.updated_at
-WHERE s.plan IS NULL AND (s.query = EXCLUDED.query AND s.batch < %(batch)s OR s.query = %(successor_of)s)
+WHERE s.plan IS NULL AND (s.query = EXCLUDED.query AND s.batch < %(batch)s
+   OR s.query = %(successor_of)s AND s.query <> EXCLUDED.query)
 
 -- name: swap_plan
 -- Arms, withdraws or settles a plan; no row if another process has done so.
@@ -67,10 +74,6 @@ SELECT pg_advisory_xact_lock(%(lock)s)
 SELECT set_config(name, %(limit)s, true) FROM pg_settings WHERE name = 'lock_timeout'
 
 -- name: places
--- The staging tables of a target, regardless of its earlier columns.
-SELECT tablename FROM pg_tables WHERE schemaname = %(schema)s AND left(tablename, length(%(prefix)s)) = %(prefix)s
-
--- name: size
--- The size of a staging table in bytes.
-SELECT pg_relation_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+-- The staging tables of a target, regardless of its earlier columns, with their sizes in bytes.
+SELECT c.relname, pg_relation_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relkind = 'r' AND left(c.relname, length(%(prefix)s)) = %(prefix)s

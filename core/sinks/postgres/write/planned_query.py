@@ -13,9 +13,11 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from slotkeeper.core.domain.endpoint import place_of
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
@@ -54,6 +56,15 @@ class _Plan:
         return cls(int(number), int(rows), label, load)
 
 
+def _addresses(written: str) -> set[tuple[object, int]]:
+    """Return the IP addresses of `host:port`, with the port; none if it has no port or cannot be resolved."""
+    with suppress(OSError, ValueError):
+        host, port = place_of(written)
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if port else []
+        return {(one[4][0], port) for one in found}
+    return set()
+
+
 class PlannedQuerySink(PostgresQuerySink):
     """Implements `slotkeeper.core.ports.sink.QuerySink` for a target of another server, whose loads have labels.
 
@@ -64,9 +75,7 @@ class PlannedQuerySink(PostgresQuerySink):
         if target.options != SinkOptions():
             what = f"{target.name}: options that select or merge rows apply to sinks of kind postgres and dws only"
             raise Refused(what, "remove them, and transform the DataFrame instead", where="sink")
-        columns = tuple(column.name for column in target.columns)
         super().__init__(session, replace(target, name=place))
-        self._table = TargetTable(place, columns, target.key, types=("text",) * len(columns), dialect=session.dialect)
         self._beside, self._named = beside, target
 
     def close(self) -> None:
@@ -75,13 +84,41 @@ class PlannedQuerySink(PostgresQuerySink):
 
     @cached_property
     def _sink(self) -> LabelSink:
-        return self._beside.labelled(self._named)
+        creates = self._named.create_target and self._written() is None  # a dropped target is not recreated empty
+        return self._beside.labelled(replace(self._named, create_target=creates))
+
+    @property
+    def _known(self) -> TargetTable:
+        """The staged rows: as text, except a key sent as text, whose equal values ("1", "01") must be one key."""
+        if self._table is None:
+            target, dialect = self._target, self.session.dialect
+            types = tuple(
+                type_ if column.type == "text" and column.name in target.key else "text"
+                for column, type_ in zip(target.columns, self._sink.types, strict=True)
+            )
+            columns = tuple(column.name for column in target.columns)
+            self._table = TargetTable(target.name, columns, target.key, types=types, dialect=dialect)
+        return self._table
 
     def admit(self) -> str:
         refuse_job(self.session, self._target.name)
-        assert self._sink.key
         self._make()
+        self._refuse_other_address()
         return query_staging.place(self._known)
+
+    def _refuse_other_address(self) -> None:
+        """Raise Refused if the store has this target under another address of its server, as localhost for 127.0.0.1.
+
+        Otherwise neither the fence nor the position of that writer would be found.
+        """
+        name = self._named.name
+        here = _addresses(self._target.name.removesuffix(f".{name}"))
+        with self.session.transaction() as cursor:
+            found = self._run(cursor, "elsewhere", target=self._target.name, name=name).fetchall()
+        for target, query in found:
+            if here & _addresses(there := target.removesuffix(f".{name}")):
+                what = f"{name}: query {query} wrote this table at {there}, another address of this server"
+                raise Refused(what, f"set host and http_port of the sink to {there}", where="sink")
 
     def claim(self, query: str, of: str) -> int | None:
         position = super().claim(query, of)

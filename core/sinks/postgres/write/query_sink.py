@@ -91,13 +91,33 @@ class PostgresQuerySink:
     def admit(self) -> str:
         refuse(PostgresViewer(self.session).objections(), "sink")
         asked, image = self._target, self._image()
-        if asked.create_target and targets.create(self.session, asked.name, image):
+        if asked.create_target and not targets.exists(self.session, asked.name):
+            self._refuse_dropped()
+            targets.create(self.session, asked.name, image)
             image = self._image()
         targets.check(self.session, self._of(image), image, asked.options)
         refuse_job(self.session, asked.name)
         self._table = targets.seen(self.session, self._of(image))
         self._make()
         return query_staging.place(self._table)
+
+    def _written(self) -> tuple[str, int] | None:
+        """Return the query that has written batches to the target, and the last batch; None before the first batch.
+
+        Also None for the query that this one succeeds: its successor starts with a table that it can create.
+        """
+        if not self.session.fetched("exists", {"schema": self.session.schema.string, "name": _STREAMS}, _SQL):
+            return None
+        for query, batch, *_ in self.session.fetched("last", {"target": self._target.name}, _SQL):
+            if batch >= 0 and query != self._target.successor_of:
+                return query, batch
+        return None
+
+    def _refuse_dropped(self) -> None:
+        if found := self._written():
+            what = f"{self._target.name} was dropped after batch {found[1]} of query {found[0]}: its rows are missing"
+            hint = f'restore it, or start over: a new slot, a new checkpoint and successor_of = "{found[0]}"'
+            raise Refused(what, hint, where="sink")
 
     def _of(self, image: TableIdentity) -> TargetTable:
         return targets.target_of(ChannelSpec("", self._target.name), image)
@@ -119,12 +139,9 @@ class PostgresQuerySink:
             own_tables.prepare(self.session, cursor, "streams")
             # if two queries start at once, only one creates the staging table: CREATE TABLE can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            names = self._run(cursor, "places", schema=schema, prefix=query_staging.prefix(table)).fetchall()
-            if (query_staging.place(table),) not in names:
+            found = self._run(cursor, "places", schema=schema, prefix=query_staging.prefix(table)).fetchall()
+            if query_staging.place(table) not in [name for name, _ in found]:
                 cursor.execute(query_staging.create(table, self.session.schema))
-        for (name,) in names:
-            if name != query_staging.place(table):
-                self._alone(*query_staging.drop(self.session.schema, name))
 
     # -- tasks ------------------------------------------------------------------------------------------------------
 
@@ -246,10 +263,13 @@ class PostgresQuerySink:
 
     def discard(self) -> None:
         with suppress(SlotkeeperError):
-            name = query_staging.place(self._known)
-            found = self.session.fetched("size", {"schema": self.session.schema.string, "name": name}, _SQL)
-            if found and found[0][0] >= STALE_BYTES:
-                self._alone(*query_staging.clear(self.session.schema, name))
+            own, schema = query_staging.place(self._known), self.session.schema
+            named = {"schema": schema.string, "prefix": query_staging.prefix(self._known)}
+            for name, size in self.session.fetched("places", named, _SQL):
+                if name != own:
+                    self._alone(*query_staging.drop(schema, name))
+                elif (size or 0) >= STALE_BYTES:
+                    self._alone(*query_staging.clear(schema, name))
 
     def _alone(self, *statements: pg.sql.Composable) -> None:
         """Run statements on a staging table unless another session uses it."""
