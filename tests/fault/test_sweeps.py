@@ -101,7 +101,9 @@ def test_a_table_whose_row_the_target_rejects_fails_alone(mirror: Mirror, swept:
         sink.commit()
     others = [table for table in TABLES if table != BAD]
     draw, events = random.Random(seed), dict.fromkeys(TABLES, 0)
-    mirror.source(f"UPDATE {BAD} SET v = 7 WHERE id <= 40")
+    both = [f"UPDATE {table} SET v = v + 1 WHERE id <= 5" for table in others]
+    mirror.source("; ".join([f"UPDATE {BAD} SET v = 7 WHERE id <= 40", *both]))  # visible at once, so swept together
+    events |= dict.fromkeys(others, 10)
     for _ in range(6):
         for table, count in changed(mirror, draw, others).items():
             events[table] += count
