@@ -1,6 +1,6 @@
 """Whether a view can be maintained over its tables as they are: their kinds, columns, types, and the view's triggers.
 
-Each function raises Refused with the table and the cure; a build calls them before it creates anything.
+A build refuses what cannot be maintained before it creates the view's table; rounds check the triggers again.
 """
 
 from __future__ import annotations

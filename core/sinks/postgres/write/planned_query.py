@@ -112,9 +112,9 @@ class PlannedQuerySink(PostgresQuerySink):
         Otherwise neither the fence nor the position of that writer would be found.
         """
         name = self._named.name
-        here = _addresses(self._target.name.removesuffix(f".{name}"))
         with self.session.transaction() as cursor:
             found = self._run(cursor, "elsewhere", target=self._target.name, name=name).fetchall()
+        here = _addresses(self._target.name.removesuffix(f".{name}")) if found else set()
         for target, query in found:
             if here & _addresses(there := target.removesuffix(f".{name}")):
                 what = f"{name}: query {query} wrote this table at {there}, another address of this server"
