@@ -57,7 +57,7 @@ SNAPSHOT = Option(
 _VERIFY = Option("`slotkeeper verify JOB` names the keys that differ")
 _DOCTOR = Option("`slotkeeper doctor` checks servers, logins and privileges")
 _START = Option("fix it, then `slotkeeper jobs start JOB`: it resumes from the sink's progress rows")
-_WAIT = Option("wait: retrying automatically, position held, nothing skipped")
+_WAIT = Option("wait: the job retries automatically and skips nothing")
 _POLL = Option("`slotkeeper errors list JOB`, or Enter in 4 Errors, shows the rows and why each was rejected")
 _REPLAY = Option(
     "correct the target, then `slotkeeper errors replay JOB --all --reason TEXT`: rows that still fail stay quarantined"

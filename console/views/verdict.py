@@ -86,7 +86,8 @@ def divided(head: str, fault: Fault, now: datetime, room: int, apart: str) -> tu
         tail += f"{apart}{safe(end, FEW)}" * (bool(end) and width_of(f"{head}{first}{tail}{apart}{end}") <= room)
     while others and width_of(f"{head}{first}, {others[0]}{tail}") <= room:
         first = f"{first}, {others.pop(0)}"
-    return head + first + tail, ", ".join(others)
+    goes_on = " .." if others and width_of(f"{head}{first} ..{tail}") <= room else ""
+    return head + first + goes_on + tail, ", ".join(others)
 
 
 def states(jobs: Sequence[JobFacts]) -> str:

@@ -252,15 +252,20 @@ class Blocker:
         """A description of the session.
 
         >>> Blocker(4711, "eve", "psql").name, Blocker(8, "", "").name, Blocker(None, "eve", gid="left").name
-        ('pid 4711, user eve, psql', 'pid 8, a server process', "prepared transaction 'left' of user eve")
+        ('pid 4711, user eve, application psql', 'pid 8, a server process', "prepared transaction 'left' of user eve")
         """
         if self.pid is None:
             return f"prepared transaction '{safe(self.gid, _SHORT)}' of user {_shown(self.user)}"
         at = f" on {safe(self.node, _SHORT)}" if self.node else ""
         if self.user == "":
             return f"pid {self.pid}{at}, a server process"
-        application = "application hidden" if self.application is None else safe(self.application, _SHORT)
-        said = f"job {safe(self.job, _SHORT)} ({application})" if self.job else application or "no application name"
+        application = safe(self.application or "", _SHORT)
+        said = (
+            f"application {application or 'hidden'}"
+            if application or self.application is None
+            else "no application name"
+        )
+        said = f"job {safe(self.job, _SHORT)} ({application})" if self.job else said
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
 
     def doing(self, now: float | None) -> str:
@@ -383,7 +388,8 @@ def cause(wait: LockWait, now: float | None) -> str:
 
     >>> eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders")
     >>> cause(LockWait(1, "slotkeeper/a/1", "mart.orders", "RowExclusiveLock", 90.0, blockers=(eve,)), 100.0)
-    'mart.orders is locked by pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders'
+    'mart.orders is locked by pid 4711, user eve, application psql, idle in transaction for 58 s: LOCK TABLE \
+mart.orders'
     """
     root = wait.root
     if root is None:

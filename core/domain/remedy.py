@@ -92,8 +92,8 @@ def new_snapshot(job: JobSpec) -> str:
     """
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
-    prints = "plans a new snapshot, shows what the target would lose, and prints the command that executes it"
-    return f"{reset} {prints}{THEN}{start(job.name)}"
+    plans = "which plans a new snapshot and shows what the target would lose"
+    return f"run {reset}, {plans}{THEN}execute the plan{THEN}{start(job.name)}"
 
 
 class ManualSql(Protocol):

@@ -34,17 +34,17 @@ class ColumnChange:
         """The change as text.
 
         >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
-        'v is renamed to w and is integer (was text) and is NOT NULL'
+        'column v is renamed to w and is integer (was text) and is NOT NULL'
         """
         if self.before is None or self.after is None:
             one, what = (self.after, "was added") if self.after else (self.before, "was dropped")
             assert one is not None
-            return f"{one.name} {one.type}{' NOT NULL' if one.required else ''} {what}"
+            return f"column {one.name} ({one.type}{' NOT NULL' if one.required else ''}) {what}"
         said = [f"is renamed to {self.after.name}"] if self.renamed else []
         said += [f"is {self.after.type} (was {self.before.type})"] if self.after.type != self.before.type else []
         if self.after.required != self.before.required:
             said.append("is NOT NULL" if self.after.required else "allows NULL")
-        return f"{self.before.name} {' and '.join(said)}"
+        return f"column {self.before.name} {' and '.join(said)}"
 
 
 def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:

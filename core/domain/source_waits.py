@@ -167,7 +167,8 @@ def cause(wait: SourceWait, now: float | None) -> str:
 
     >>> eve = Blocker(4711, "eve", "gsql", "active", 42.0, "VACUUM FULL ods.orders")
     >>> cause(SourceWait(eve, VACUUM_FULL, "ods.orders", 90.0, (SlotBehind("s", "orders"),), behind=3), 100.0)
-    'VACUUM FULL on ods.orders (pid 4711, user eve, gsql) waits for slot s (job orders) for 10 s: VACUUM FULL ods.o...'
+    'VACUUM FULL on ods.orders (pid 4711, user eve, application gsql) waits for slot s (job orders) for 10 s: \
+VACUUM FULL ods.o...'
     """
     lasts = "" if now is None else f" for {max(0.0, now - wait.since):.0f} s"
     said = f"{wait.what} on {safe(wait.table, _SHORT)} ({wait.waiter.name}) waits for {waited_for(wait)}{lasts}"

@@ -21,7 +21,7 @@ READINGS = "either the sink was restored to an older copy, or another session mo
 SNAPSHOT = "take a new snapshot"
 """The last part of a hint if a new copy is safe; callers that have the job's name append the commands."""
 SAFE = {
-    TroubleName.SLOT_LOST: "Do not resume: no binlog retains the missing changes. Instead, take a new snapshot",
+    TroubleName.SLOT_LOST: "A start cannot continue, as no binlog retains the missing changes: take a new snapshot",
     TroubleName.SLOT_MOVED: (
         "Find out whether the sink was restored to an older copy. If it was, restore the newer one if possible; if"
         " not, find the other program that uses this slot, and stop it; then take a new snapshot"
@@ -36,12 +36,12 @@ SAFE = {
         " may be the last copy of the newer rows; then take a new snapshot"
     ),
     TroubleName.SINK_OLDER: (
-        "Find out whether the sink was restored from a backup, and restore the newer state if possible; or take a"
-        " new snapshot"
+        "Find out whether the sink was restored from a backup. If the newer state still exists, restore it, and start"
+        " the job. If not, take a new snapshot"
     ),
     TroubleName.TARGET_CHANGED: (
-        "Find the session that changed the target in the sink's log, and revert an altered column, trigger, rule or"
-        " policy; then take a new snapshot"
+        "Find the session that changed the target in the sink's log, and revert the change if possible; then take a"
+        " new snapshot"
     ),
     TroubleName.SCHEMA_CHANGED: "Alter the target's columns to match the source's; then take a new snapshot",
     TroubleName.TOPOLOGY_CHANGED: "To adopt the current DNs, take a new snapshot",
@@ -111,8 +111,8 @@ def by_record(
     if not here < there <= recorded:
         return decision
     sentence = (
-        f"{status.shard.name}: the sink's row is back at {here.shown}, but the last report on this host shows the job"
-        f" committed up to {recorded.shown}; the slot ({status.kept.shown}) is where the job registered it"
+        f"{status.shard.name}: the sink's progress row is back at {here.shown}, but the last report on this host shows"
+        f" the job committed up to {recorded.shown}; the slot ({status.kept.shown}) is where the job registered it"
     )
     return _refuse(TroubleName.SINK_OLDER, sentence)
 

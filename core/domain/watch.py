@@ -78,9 +78,8 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
     reached = status.kept.furthest
     if reached is None or reached <= row:
         return None
-    sentence = (
-        f"{status.shard.name}: the slot is registered at {reached.shown}, but the sink's row is back at {row.text}"
-    )
+    there = f"{status.shard.name}: the slot is registered at {reached.shown}"
+    sentence = f"{there}, but the sink's progress row is back at {row.text}"
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
@@ -170,7 +169,7 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
         row = behind[0]
         where = row.position.text if row.position else "none"
         noted = row.noted_end.shown if row.noted_end else "nothing"
-        sentence = f"{row.key.shard}: the sink's row is back at {where}, but was already beyond {noted}"
+        sentence = f"{row.key.shard}: the sink's progress row is back at {where}, but was already beyond {noted}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
     wanted = " or ".join(state.value for state in turn.came_from)

@@ -57,9 +57,9 @@ _OF_LOCKS = re.compile(r"\block\b", re.IGNORECASE)
 _OF_SERVERS = ("source_fails", "dn_fails", "sink_fails", "driver_retries")
 _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
 _FIX = {
-    Party.SOURCE: f"Find what slows the source: its load, a lock, a disk{OR}wait: nothing is skipped",
-    Party.SINK: "Find what slows the sink: a trigger, a missing index, an index on a function, a lock, a disk"
-    f"{OR}wait: nothing is skipped",
+    Party.SOURCE: f"Find what slows the source: a lock, a disk, other load{OR}wait: the job skips nothing",
+    Party.SINK: "Find what slows the sink: a trigger, a missing index, an index on a function, a lock, a disk, other"
+    f" load{OR}wait: the job skips nothing",
 }
 
 

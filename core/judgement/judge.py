@@ -63,7 +63,7 @@ def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Faul
     where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
     reads = "" if seen.job else "it belongs to no job here; "
     ends = f"expired{where}" if left == 0 else f"{in_words(left)} of its TTL of {in_words(seen.ttl)} left{where}"
-    lost = f"expires at {seen.expires_at:%H:%M:%S}Z unless confirmed; its {unread} would be lost"
+    lost = f"expires at {seen.expires_at:%H:%M:%S}Z unless its consumer confirms a position; its {unread} would be lost"
     if left == 0:
         lost = f"expired at {seen.expires_at:%H:%M:%S}Z; its {unread} may be lost already"
     yield Fault(
@@ -82,7 +82,7 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
         consumer = (
             f"Ask the owners of {safe(seen.table, 80)} which program is this slot's consumer, and start that program"
         )
-        return f"{consumer}{OR}if no consumer needs the slot, {drop} prints the command that drops it"
+        return f"{consumer}{OR}if no consumer needs the slot, run {drop}, which prints the command that drops it"
     if state is JobState.PAUSED:
         return f"`slotkeeper jobs resume {job}`: the next confirmation renews the TTL"
     if state is not None and state.has_process:

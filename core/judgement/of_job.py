@@ -291,7 +291,7 @@ def _clocks(view: JobStatus) -> Iterator[Fault]:
     yield Fault(
         "clocks_differ", Party.SOURCE, "the source's clock", Severity.WARNING,
         f"{in_brief(abs(apart))} {'ahead of' if apart > 0 else 'behind'} this host's clock",
-        "times shown for this source are off by the same amount",
+        "lags are corrected; other times from this source are shown as its clock has them",
         f"Correct the wrong clock with NTP, on the source or on this host{THEN}`slotkeeper doctor` measures it", None,
         view.name,
         value=f"{apart:+.1f} s", limit=in_brief(CLOCK_SECONDS),
@@ -440,7 +440,7 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     from slotkeeper.core.domain.quarantine import nearly_full
 
     limit, name = seen.quarantine_limit, typed(seen.view.name)
-    stops = "" if limit is None else f"; the job stops if a table has more than {limit}"
+    stops = "" if limit is None else f"; the job stops at more than {limit} such rows in a table"
     when = "" if seen.view.state.has_process else " when it ended"
     severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
     newest = f"; the newest is {safe(report.quarantined_newest, 200)}" if report.quarantined_newest else ""
@@ -574,7 +574,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     )  # fmt: skip
 
 
-EXPIRES = "unread changes are lost when its slot expires"
+EXPIRES = "no unread change is lost until the slot expires"
 
 
 def unread_meanwhile(report: JobReport | None) -> str:

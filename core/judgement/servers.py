@@ -16,7 +16,7 @@ from slotkeeper.core.domain.refusals import column_of, mysql_right, tls_act
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.sqltext import dotted, quoted
 
-RETRIES = "wait: retrying automatically, position held, nothing skipped"
+RETRIES = "wait: the job retries automatically and skips nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ CAUSES = (
     _cause(
         "SK-1406",
         "step cancelled while the server was working on it",
-        "Find what has become slow on {server}: a trigger, a missing index, a disk, other load.",
+        "Find what slows {server}: a trigger, a missing index, an index on a function, a lock, a disk, other load.",
         "",
         "a step did not end in time",
     ),

@@ -267,7 +267,13 @@ def _superseded(sessions: WiredSessions, store: Store, loaded: Loaded, job: JobS
         by = sessions.store().holder()
     ended = moved_away(store.folder, loaded, job.name) if owner else TAKEN_OVER
     with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
-        store.apply(job.name, JobEvent.SUPERSEDED, f"{ended.reason}{by and f': {by}'}", ended.trouble, ended.safe)
+        store.apply(
+            job.name,
+            JobEvent.SUPERSEDED,
+            f"{ended.reason}{by and f': the later start is {by}'}",
+            ended.trouble,
+            ended.safe,
+        )
     return SUPERSEDED
 
 

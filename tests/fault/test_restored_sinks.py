@@ -122,7 +122,7 @@ def test_a_restored_sink_is_named_first_on_whichever_host_the_job_starts_next(
             first, restored = first_act(error.hint), "Find out whether the sink was restored"
             assert first.startswith(restored)
             if name == "same host":
-                assert error.name is TroubleName.SINK_OLDER and "the sink's row is back at" in error.message
+                assert error.name is TroubleName.SINK_OLDER and "the sink's progress row is back at" in error.message
             else:
                 assert error.name is TroubleName.SLOT_MOVED
                 assert error.message.index("the sink was restored") < error.message.index("another session moved")

@@ -98,8 +98,11 @@ async def test_the_panel_says_who_what_and_the_statement_that_ends_it(
     shown = on_screen(made.app, LocksScreen)
     _, said = shown.panel(shown.table.cursor_key)
     words = " ".join(text for _, text in said)
-    assert "mart.orders is locked by pid 4711, user eve, psql, idle in transaction for 59 s: LOCK TABLE" in words
-    assert "SELECT pg_terminate_backend(4711)" in words and "pid 812, user bob, dbt, active" in words
+    assert (
+        "mart.orders is locked by pid 4711, user eve, application psql, idle in transaction for 59 s: LOCK TABLE"
+        in words
+    )
+    assert "SELECT pg_terminate_backend(4711)" in words and "pid 812, user bob, application dbt, active" in words
     await press(pilot, "G")
     _, said = shown.panel(shown.table.cursor_key)
     assert "its state and statement are hidden from this login" in " ".join(text for _, text in said)

@@ -66,7 +66,7 @@ def test_every_rule_of_the_table_is_a_rule_or_about_to_be_one() -> None:
         ("refused", "begins with a past participle"),
         ("the disk is full: wait", "a reason in the place of an act"),
         ("`slotkeeper jobs start a`", ""),
-        ("Wait: retrying automatically", ""),
+        ("Wait: the job retries automatically", ""),
     ],
 )
 def test_an_act_differs_from_its_reason_and_begins_with_no_past_participle(do: str, why: str) -> None:

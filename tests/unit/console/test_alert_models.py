@@ -106,13 +106,16 @@ def test_a_slot_near_its_end_names_the_point_in_time_and_what_is_lost() -> None:
     one = only(alerts(monitor(tables=(seen(23.2, 12_403_118),)), NOW))
     assert (one.rule, one.level, one.limit, one.value) == ("slot_ttl", Level.CRITICAL, "< 4h48m", "48m00s")
     assert one.means == "slot s1 of ods.orders: 48m00s of its TTL of 1d00h left on dn_1"
-    assert one.ignored == "expires at 03:19:07Z unless confirmed; its 24,806,236 unread changes would be lost"
+    assert (
+        one.ignored
+        == "expires at 03:19:07Z unless its consumer confirms a position; its 24,806,236 unread changes would be lost"
+    )
     assert only(alerts(monitor(tables=(seen(14),)), NOW)).level is Level.WARNING
 
 
 def test_unread_that_is_not_known_has_no_number_and_is_never_nothing() -> None:
     assert (
-        "unless confirmed; its unread changes would be lost"
+        "unless its consumer confirms a position; its unread changes would be lost"
         in only(alerts(monitor(tables=(seen(23.2, None),)), NOW)).ignored
     )
 

@@ -51,7 +51,7 @@ def test_a_lane_whose_table_has_ended_alone_is_in_trouble_and_never_in_sync(erro
 @pytest.mark.parametrize(
     ("keeps", "said"),
     [
-        (True, "unread changes are lost when its slot expires -> [3] Slots"),
+        (True, "no unread change is lost until the slot expires -> [3] Slots"),
         (False, "the source may purge unread changes"),
     ],
 )

@@ -37,18 +37,19 @@ WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.
     ("blockers", "said"),
     [
         ((), "a session that this login cannot see: it has just ended, or it is on another coordinator"),
-        ((Blocker(7, "eve", "psql"),), "pid 7, user eve, psql, its state and statement are hidden from this login"),
+        ((Blocker(7, "eve", "psql"),),
+         "pid 7, user eve, application psql, its state and statement are hidden from this login"),
         ((Blocker(7),), "pid 7, user hidden, application hidden, its state and statement are hidden from this login"),
         ((Blocker(7, "", "", "active", 40.0, "autovacuum: VACUUM mart.orders (to prevent wraparound)"),),
          "pid 7, a server process, active for 60 s: autovacuum: VACUUM mart.orders (to prevent wraparound)"),
         ((Blocker(7, "eve", "psql", "active", 40.0, "SELECT 'pass' FROM t"),),
-         "pid 7, user eve, psql, active for 60 s: SELECT '...' FROM t"),
+         "pid 7, user eve, application psql, active for 60 s: SELECT '...' FROM t"),
         ((Blocker(None, "eve", gid="left", since=0.0),), "prepared transaction 'left' of user eve, prepared for 100 s"),
-        ((EVE, BOB), "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
-         " earlier in the queue: pid 12, user bob, dbt"),
+        ((EVE, BOB), "pid 4711, user eve, application psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
+         " earlier in the queue: pid 12, user bob, application dbt"),
         ((EVE, replace(EVE, pid=9), replace(EVE, pid=10)),
-         "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
-         " and by pid 9, user eve, psql and 1 more session"),
+         "pid 4711, user eve, application psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
+         " and by pid 9, user eve, application psql and 1 more session"),
     ],
 )  # fmt: skip
 def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, ...], said: str) -> None:
@@ -186,4 +187,7 @@ def test_a_session_that_waits_for_no_other_comes_first_and_a_stranger_before_a_j
 
 def test_a_lock_is_reported_as_a_fault_with_one_time_that_of_our_wait() -> None:
     (one,) = locked([WAIT])
-    assert one.cause == "mart.orders is locked by pid 4711, user eve, psql, idle in transaction: LOCK TABLE mart.orders"
+    assert (
+        one.cause
+        == "mart.orders is locked by pid 4711, user eve, application psql, idle in transaction: LOCK TABLE mart.orders"
+    )

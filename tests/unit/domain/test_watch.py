@@ -93,4 +93,4 @@ def test_a_slot_beyond_the_row_means_that_the_sink_fell_back() -> None:
         found = ahead_of_row(status(live, durable), DwsPosition(7, 3))
         assert found is not None
         assert found.name is TroubleName.SINK_OLDER
-        assert found.message == "dn_1: the slot is registered at 8, but the sink's row is back at 7/3"
+        assert found.message == "dn_1: the slot is registered at 8, but the sink's progress row is back at 7/3"

@@ -45,7 +45,7 @@ def test_a_sink_that_refuses_one_table_is_reported_also_while_a_lock_keeps_anoth
     assert one.code == "SK-1101" and "the GRANT that is missing" in one.do and "slotkeeper locks" not in one.do
     unknown = lane("b", "ods.b dn_1: sink mart (h:5432/m as etl): the moon is full")
     (one,) = (one for one in told(locked(lane("a", BY_LOCK), unknown)) if one.rule == "sink_fails")
-    assert (one.code, one.cause) == ("SK-2104", "the moon is full") and one.do.startswith("wait: retrying")
+    assert (one.code, one.cause) == ("SK-2104", "the moon is full") and one.do.startswith("wait: the job retries")
 
 
 def test_what_a_lock_makes_fail_is_the_locks_alone() -> None:

@@ -45,8 +45,8 @@ def test_a_wait_is_reported_at_once_with_its_sessions_the_number_that_follow_and
         "source_blocked", "SK-2106", Party.LOCK, Severity.WARNING,
     )  # fmt: skip
     assert one.cause == (
-        "VACUUM FULL on ods.orders (pid 4711, user eve, gsql) waits for slot orders_rt (job orders) on dn_1:"
-        " VACUUM FULL ods.orders"
+        "VACUUM FULL on ods.orders (pid 4711, user eve, application gsql) waits for slot orders_rt (job orders) on"
+        " dn_1: VACUUM FULL ods.orders"
     )
     assert one.effect == "3 sessions wait after it; fails at 13:00:00Z (binlog_consume_timeout 3600 s)"
     assert (one.since, one.table, one.value) == (ago(12), "ods.orders", "3")
