@@ -24,7 +24,7 @@ from bench.schemas.records import fields_of, record
 from slotkeeper.core.config.model import Layer
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.inspection import Left, ProbePlan, Reader
+from slotkeeper.core.domain.probing import Left, ProbePlan, Reader
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry
 from slotkeeper.core.domain.text import see
 
@@ -34,20 +34,21 @@ _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _LINE = fields_of(AuditLine)
 
 _PROBED = thing(
-    "the results of a probe; the state folder stores them in probes/SOURCE.json, without executed and file",
+    "the results of a probe; the state folder stores them in probes/NAME.json, without executed and file",
     {
         "executed": flag("true"),
         "file": text("the file with the results, or empty"),
         "format": whole("1"),
-        "source": text("the source's name"),
-        "place": text("a description of the source"),
+        "source": text("the name of the source or sink"),
+        "kind": text("the kind of server"),
+        "place": text("a description of the server"),
         "server": text("the server's version"),
         "stand_in": flag("true if the server is the stand-in used in tests and the demo"),
-        "schema": text("the schema of the scratch tables"),
+        "schema": text("the schema or database of the scratch tables"),
         "gtm_option": text("the server's method of creating sync points, according to its gtm_option, or empty"),
         "at": moment("when the probe ran"),
         "seconds": number("duration, seconds"),
-        "reader_right": flag("true if Slotkeeper's reader is correct for every answer"),
+        "reader_right": flag("true if Slotkeeper is correct for every answer"),
         "switches": by_name("the observed behaviors, by name", maybe(flag("true if the server behaves this way"))),
         "answers": listed(
             f"the questions ({see('probe')})",
@@ -57,11 +58,12 @@ _PROBED = thing(
                     "name": text("its name"),
                     "topic": text("its topic"),
                     "asks": text("the question"),
-                    "rule": text("why the reader is correct for any answer, or what it requires"),
+                    "rule": text("why Slotkeeper is correct for any answer, or what it requires"),
                     "documented": maybe(text("the vendor's answer"), "the vendor's documentation gives none"),
+                    "page": text("the vendor's page"),
                     "answer": maybe(text("the answer"), "unknown"),
-                    "reader": word_of("whether Slotkeeper's reader is correct, given the answer", Reader),
-                    "because": text("why the answer is unknown or the reader is not correct, or empty"),
+                    "reader": word_of("whether Slotkeeper is correct, given the answer", Reader),
+                    "because": text("why the answer is unknown or Slotkeeper is not correct, a remark, or empty"),
                     "evidence": listed("the evidence for the answer", text("a short description")),
                 },
             ),
@@ -230,7 +232,9 @@ _OF_LOOKING: dict[str, Schema] = {
             {
                 "executed": flag("false"),
                 "plan": record(ProbePlan),
-                "to_type": thing("the confirmations required besides a reason", {"confirm": text("the source's name")}),
+                "to_type": thing(
+                    "the confirmations required besides a reason", {"confirm": text("the name of the source or sink")}
+                ),
             },
         ),
         _PROBED,

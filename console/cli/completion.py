@@ -145,6 +145,11 @@ def sinks(ctx: typer.Context) -> list[str]:
     return sorted(loaded.sinks) if loaded else []
 
 
+def probed(ctx: typer.Context) -> list[str]:
+    """Return the sources and sinks of the configuration."""
+    return sorted({*sources(ctx), *sinks(ctx)})
+
+
 def dns(ctx: typer.Context) -> list[str]:
     """Return the DNs in the reports of jobs."""
 

@@ -30,10 +30,10 @@ from slotkeeper.console.cli.select import OneJson, Reason
 from slotkeeper.console.commands import configured
 from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
-from slotkeeper.core.config.model import Loaded, SourceEntry
+from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
 from slotkeeper.core.domain.cluster import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.inspection import Answer, ProbePlan, Report
+from slotkeeper.core.domain.probing import Answer, ProbePlan, Report
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.login import takes_submissions
@@ -74,14 +74,14 @@ Probed = Annotated[
     str,
     typer.Option(
         "--probe",
-        metavar="SOURCE",
-        help="test how this cluster behaves, and store the result",
-        autocompletion=completion.sources,
+        metavar="NAME",
+        help="test how this source or sink behaves, and store the result",
+        autocompletion=completion.probed,
     ),
 ]
 Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="schema for the scratch tables")]
-Execute = Annotated[bool, typer.Option("--execute", help="execute the probe on a PROD source")]
-Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
+Execute = Annotated[bool, typer.Option("--execute", help="execute the probe on a PROD server")]
+Confirm = Annotated[str, typer.Option("--confirm", metavar="NAME", help="the probe's name, typed again")]
 
 
 _WAIT = f"{looking.SECONDS:g}s"
@@ -104,8 +104,8 @@ def doctor(
 
     Exit code 1: a check failed; 5: no check failed, but a server did not answer.
 
-    With --probe SOURCE: test that cluster's undocumented behavior on scratch tables, which are created and dropped.
-    If the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.
+    With --probe NAME: test that source's or sink's behavior on scratch tables, which are created and dropped.
+    If it is PROD, a dry run unless --execute --reason TEXT --confirm NAME.
     """
     loaded = context.of(ctx).load()
     if probe:
@@ -113,7 +113,7 @@ def doctor(
         _probe(loaded, plan, Consent(execute, reason, confirm), as_json, select.ascii_only(ctx))
         return
     if schema or execute or reason or confirm:
-        raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
+        raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe NAME")
     found = [*everywhere(loaded, wait), *doctor_service.promises(loaded)]
     scripts = doctor_service.grants(loaded)
     if as_json:
@@ -145,7 +145,7 @@ def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Fin
     for source in loaded.sources.values():
         lane(f"source {source.name}", partial(_check_source, loaded, source))
     for sink in loaded.sinks.values():
-        lane(f"sink {sink.name}", partial(doctor_service.check_sink, loaded, sink, None))
+        lane(f"sink {sink.name}", partial(_check_sink, loaded, sink))
     for place, found in looking.asked(lanes, seconds).items():
         if not isinstance(found, SlotkeeperError):
             yield from found
@@ -158,17 +158,23 @@ def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Fin
 
 def _check_source(loaded: Loaded, source: SourceEntry, seen: list[Finding]) -> list[Finding]:
     found = doctor_service.check_source(loaded, source, seen=seen)
-    return [*found, *last_probe(source.name, probe_service.remembered(loaded, source.name))]
+    return [*found, *last_probe(f"source {source.name}", probe_service.remembered(loaded, source.name))]
 
 
-def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
-    """Return the finding of the last probe of a source, if the source was probed."""
+def _check_sink(loaded: Loaded, sink: SinkEntry, seen: list[Finding]) -> list[Finding]:
+    found, kept = doctor_service.check_sink(loaded, sink, seen=seen), probe_service.remembered(loaded, sink.name)
+    of_sink = kept is not None and kept.get("kind") == sink.kind
+    return [*found, *last_probe(f"sink {sink.name}", kept if of_sink else None)]
+
+
+def last_probe(place: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
+    """Return the finding of the last probe of a source or sink, if it was probed."""
     if kept is None:
         return
     right = kept.get("reader_right") is True
-    verdict = "the reader is correct for all answers" if right else "the reader is WRONG for an answer"
+    verdict = "Slotkeeper is correct for all answers" if right else "Slotkeeper is WRONG for an answer"
     text = f"probed {safe(kept.get('at'), 40)} on {safe(kept.get('server'), 80)}: {verdict}"
-    yield Finding(f"source {source}", Level.OK if right else Level.FAIL, text)
+    yield Finding(place, Level.OK if right else Level.FAIL, text)
 
 
 def _failed(found: list[Finding]) -> list[Finding]:
@@ -326,18 +332,18 @@ def logind_text() -> str:
     )
 
 
-# -- behavior of a cluster that its vendor does not document ----------------------------------------------------------
+# -- behavior of a server on which the promise rests -----------------------------------------------------------------
 
 
 def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
-    """Ask for consent if the source is PROD, probe, and print the result. Exit 1: wrong answer or leftover table."""
+    """Ask for consent if the server is PROD, probe, and print the result. Exit 1: wrong answer or leftover table."""
     for one in found.others:
         diagnostics.warn(f"found {one.table} ({one.why}); if no other probe is running: {one.cure}")
     if found.prod and not given.execute:
         if as_json:
             output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})
         else:
-            _show_plan(found, probe_service.asked(loaded.sources[found.source]), ascii_only)
+            _show_plan(found, probe_service.asked(loaded, found.source), ascii_only)
         return
     if found.prod and not given.reason.strip():
         raise Refused(f"a probe of {found.source}, which is PROD, needs a reason", "--reason TEXT")
@@ -374,11 +380,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _show_plan(found: ProbePlan, asked: int, ascii_only: bool) -> None:
     output.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
-    for effect in (
-        "creates two scratch tables with a slot each, writes to them, and alters, empties and drops them",
-        f"runs {asked} checks on them; no other table or slot is changed",
-        "each confirmation may move the cluster's sync point by one, like a job's confirmations",
-    ):
+    for effect in (*found.effects, f"runs {asked} checks; no other table or slot is changed"):
         output.paragraph("effect", effect, ascii_only)
     for each in found.statements:
         output.line(f"sql     {each}", ascii_only)
@@ -396,7 +398,7 @@ def _tell(report: Report, ascii_only: bool) -> None:
         [one.question.name, one.finding.answer, one.question.documented or None, one.finding.reader.value]
         for one in report.answers
     ]
-    output.table(["question", "answer", "documented", "reader"], rows, ascii_only)
+    output.table(["question", "answer", "documented", "Slotkeeper"], rows, ascii_only)
     topic = ""
     for one in report.answers:
         if one.question.topic != topic:
@@ -407,7 +409,7 @@ def _tell(report: Report, ascii_only: bool) -> None:
     output.line("")
     answered = sum(one.finding.answer is not None for one in report.answers)
     verdict = f"WRONG for {len(report.wrong)} of them" if report.wrong else "correct for all of them"
-    text = f"{answered} of {len(report.answers)} questions answered in {report.seconds:.1f} s; the reader is {verdict}"
+    text = f"{answered} of {len(report.answers)} questions answered in {report.seconds:.1f} s; Slotkeeper is {verdict}"
     output.paragraph("", text, ascii_only)
     output.line(f"stored in {report.file or 'no file'}", ascii_only)
 
@@ -417,6 +419,6 @@ def _detail(one: Answer, ascii_only: bool) -> None:
     output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
     if one.finding.because:
         output.paragraph("    because", one.finding.because, ascii_only)
-    output.paragraph("    reader ", f"{one.finding.reader.value}: {one.question.rule}", ascii_only)
+    output.paragraph("    Slotkeeper", f"{one.finding.reader.value}: {one.question.rule}", ascii_only)
     for seen in one.evidence:
         output.paragraph("    seen   ", seen, ascii_only)

@@ -82,8 +82,6 @@ class SourceTraits:
     """Whether several of its tables can be written to one target, each with its own constant."""
     copies_again: bool = False
     """Whether a table can be copied again while its stream continues (ADR 98)."""
-    no_probe: tuple[str, str] = ("", "")
-    """Why the kind has no probe, and what to do instead; empty if it has one."""
 
     @property
     def shares_position(self) -> bool:

@@ -17,9 +17,9 @@ from typing import Protocol
 from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
-from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
 from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.probing import Answer, Left, ProbePlan
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
@@ -241,7 +241,7 @@ class SourceSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProbeAsked:
-    """Inputs of a probe's execution, with the jobs of the source.
+    """Inputs of a probe's execution, with the jobs that read the source, or that write to the sink.
 
     `left` receives tables that could not be dropped, and `progress` each question; `ending` is called before the drop.
     """
@@ -255,14 +255,14 @@ class ProbeAsked:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe of a source kind's behavior, on scratch tables that it creates and drops, in sessions of its own."""
+    """A probe of a kind of server, on scratch tables that it creates and drops, in sessions of its own."""
 
     asked: int
     """The number of questions."""
     plan: Callable[[str, str, bool], ProbePlan]
-    """Returns the plan of a probe for a source's name, a schema, and whether the source is PROD; changes nothing.
+    """Returns the plan of a probe for a server's name, a schema, and whether the server is PROD; changes nothing.
 
-    Raises Refused if the source cannot be probed.
+    Raises Refused if the server cannot be probed.
     """
     ask: Callable[[ProbeAsked], tuple[Sequence[Answer], Mapping[str, bool | None]]]
     """Executes a plan. Returns the answers, and the answer to each question for which the stand-in has a switch."""
@@ -340,7 +340,7 @@ class SourceKind(Protocol):
 
     @property
     def probe(self) -> Callable[[Login], Probe] | None:
-        """Return the kind's probe over sessions of a login; None if it has none (`SourceTraits.no_probe`)."""
+        """Return the kind's probe over sessions of a login; None if it has none."""
 
     def connect(self, login: Login, polls: bool = False) -> SourceSession:
         """Return a session that opens at its first call.
@@ -500,6 +500,10 @@ class SinkKind(Protocol):
 
     takes: tuple[Encoding, ...]
     """The encodings of a batch that the sink accepts."""
+
+    @property
+    def probe(self) -> Callable[[Login], Probe] | None:
+        """Return the kind's probe over sessions of a login; None if it has none."""
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
         """Return a session on a store, which opens at its first call; raises Defect for any other sink.

@@ -24,9 +24,9 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain import traits
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.inspection import Left, ProbePlan, Report
 from slotkeeper.core.domain.inventory import literal_schemas
 from slotkeeper.core.domain.job import GONE
+from slotkeeper.core.domain.probing import Left, ProbePlan, Report
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.text import many
@@ -255,15 +255,37 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 ACTION = "doctor --probe"
 
 
-def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
-    """Return the plan for probing a source; only reads.
+def plan(loaded: Loaded, name: str, schema: str = "") -> ProbePlan:
+    """Return the plan for probing a source or a sink; only reads.
 
-    Raises ConfigError for an unknown source, Refused if the server has no binlog or no schema for a table.
+    Raises ConfigError for an unknown name, Refused if the kind has no probe or the server cannot be probed.
     """
-    if source not in loaded.sources:
-        raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
-    entry = loaded.sources[source]
-    return _probe(entry, _login(entry)).plan(source, schema, entry.environment.upper() == PROD)
+    if name not in loaded.sources and name not in loaded.sinks:
+        known = ", ".join(sorted({*loaded.sources, *loaded.sinks})) or "none"
+        raise ConfigError(f"unknown source or sink {name!r}", f"known: {known}")
+    entry, made, kind = _probed(loaded, name)
+    prod = any(job.environment.upper() == PROD for job in loaded.jobs.values() if job.sink.name == name)
+    if isinstance(entry, SourceEntry):
+        prod = entry.environment.upper() == PROD
+    return replace(made(_login(entry)).plan(name, schema, prod), kind=kind)
+
+
+def _probed(loaded: Loaded, name: str) -> tuple[SourceEntry | SinkEntry, Callable[[Login], Probe], str]:
+    """Return the source or sink with this name whose kind has a probe, with the probe and the kind."""
+    kinds = list[str]()
+    found = list[tuple[SourceEntry | SinkEntry, Callable[[Login], Probe] | None, str]]()
+    if source := loaded.sources.get(name):
+        kinds.append(f"a {source.dialect} source")
+        found.append((source, sources.open(source.dialect).probe, source.dialect))
+    if sink := loaded.sinks.get(name):
+        kinds.append(f"a {sink.kind} sink")
+        found.append((sink, sinks.open(sink.kind).probe, sink.kind))
+    usable = [(entry, made, kind) for entry, made, kind in found if made is not None]
+    if not usable:
+        raise Refused(f"{name} is {' and '.join(kinds)}, which has no probe", "run doctor without --probe")
+    if len(usable) > 1:
+        raise Refused(f"{name} is the name of a source and of a sink", "rename one of them in the configuration")
+    return usable[0]
 
 
 def probe(
@@ -271,16 +293,16 @@ def probe(
 ) -> Report:
     """Execute a plan; `progress` receives each question, `tell` the objects that an error leaves behind."""
     clock = clock or SystemClock()
-    entry = loaded.sources[found.source]
+    entry, made, _ = _probed(loaded, found.source)
     audit = Audit(folder := StateFolder.open(loaded.state_dir))
     began, left, reports = clock.monotonic(), list[Left](), list[Report]()
-    jobs = [job for job in loaded.jobs.values() if job.source.name == found.source and job.binlog.binlog]
+    jobs = [job for job in loaded.jobs.values() if _concerns(job, entry)]
 
     def act() -> Done:
         try:
             with Patience() as patience:
-                asks = _probe(entry, _login(entry))
-                answers, switches = asks.ask(ProbeAsked(found, jobs, left, progress, patience.begin))
+                asked = ProbeAsked(found, jobs, left, progress, patience.begin)
+                answers, switches = made(_login(entry)).ask(asked)
         except BaseException:
             for one in left:
                 tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
@@ -302,13 +324,21 @@ def probe(
         return reports[0]
 
 
-def asked(entry: SourceEntry) -> int:
-    return _probe(entry, Login(entry.endpoint, "", "")).asked
+def _concerns(job: JobSpec, entry: SourceEntry | SinkEntry) -> bool:
+    if isinstance(entry, SourceEntry):
+        return job.source.name == entry.name and job.binlog.binlog
+    return job.sink.name == entry.name
 
 
-def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
-    """Return the record of a source's last probe; None if there is none, or if it cannot be read."""
-    return probe_record(loaded.state_dir, source)
+def asked(loaded: Loaded, name: str) -> int:
+    """Return the number of questions of a probe."""
+    entry, made, _ = _probed(loaded, name)
+    return made(Login(entry.endpoint, "", "")).asked
+
+
+def remembered(loaded: Loaded, name: str) -> Mapping[str, object] | None:
+    """Return the record of the last probe of a source or sink; None if there is none, or if it cannot be read."""
+    return probe_record(loaded.state_dir, name)
 
 
 def _kept(report: Report, folder: StateFolder) -> Report:
@@ -316,14 +346,7 @@ def _kept(report: Report, folder: StateFolder) -> Report:
     return replace(report, file=str(folder.path / PROBES / f"{report.plan.source}.json"))
 
 
-def _probe(entry: SourceEntry, its: Login) -> Probe:
-    make = sources.open(entry.dialect).probe
-    if make is None:
-        raise Refused(*sources.traits(entry.dialect).no_probe, where="source")
-    return make(its)
-
-
-def _login(entry: SourceEntry) -> Login:
+def _login(entry: SourceEntry | SinkEntry) -> Login:
     return login(entry.endpoint, poll_name(f"{entry.name}/probe"))
 
 

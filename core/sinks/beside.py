@@ -23,7 +23,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
-from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.kinds import Probe, StoreSession
 from slotkeeper.core.ports.sink import Asked, LabelSink, QueryTarget
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.seen_beside import SeenBeside
@@ -207,6 +207,7 @@ class BesideKind:
 
     name: str
     no_reset = ""
+    probe: Callable[[Login], Probe] | None = None
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # most readers of a state folder find no reset and no consent
     from slotkeeper.core.domain.reset import OpenReset
 
 PROBES = "probes"
-"""The folder of the probes' records, one file per source."""
+"""The folder of the probes' records, one file per source or sink."""
 ProbeRecord = Mapping[str, object]
 CONSENTS = "consents"
 """The folder of approvals for copies (consents), one file per plan."""
@@ -177,7 +177,7 @@ def _config_path(folder: StateFolder, run: str) -> Path:
 
 
 def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
-    """Return the record of a source's last probe; None if it does not exist or cannot be read."""
+    """Return the record of the last probe of a source or sink; None if it does not exist or cannot be read."""
     try:
         text = ResetFiles(StateFolder.open(state_dir)).load(PROBES, source)
         kept = json.loads(text) if text else None

@@ -13,18 +13,18 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_750,
+    "core/domain": 10_970,
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_370,
     "core/judgement": 1_840,
     "core/launch": 4_360,
     "core/library": 560,
-    "core/ports": 2_220,
-    "core/services": 2_300,
-    "core/sinks": 14_130,
+    "core/ports": 2_225,
+    "core/services": 2_310,
+    "core/sinks": 14_490,
     "core/slots": 2_400,
-    "core/sources": 19_100,
+    "core/sources": 19_550,
     "core/spark": 2_300,
     "core/state": 2_830,
     "core/verify": 420,
@@ -79,8 +79,9 @@ probes of an orchestrator are a command of 70. Rows in quarantine
 that a change of columns has outdated are 45 lines of the sinks and 10 of the domain. Forms of
 expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
 Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
+Probes of every kind (ADR 108) are 210 lines of the domain, 590 of the sources and 380 of the sinks.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 563, 31, 75, 288
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 567, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -97,7 +98,7 @@ sink's deletes.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 A query's stream is apart from its source, because Spark 4.0 lacks its classes; its plans and the choice of its sink
 have a file each. Commands to an owner have a file for both sides and one for their table; the probes of an
-orchestrator are a command.
+orchestrator are a command. The questions of `doctor --probe` have a file for each kind, and one for what is the same.
 """
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 
 import pytest
 
-from slotkeeper.core.domain.inspection import ProbeFinding
+from slotkeeper.core.domain.probing import ProbeFinding, Questionnaire
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sources.dws.probe import slots
+from slotkeeper.core.sources.dws.probe.questions import QUESTIONS
 from slotkeeper.core.sources.dws.probe.scratch import ProbeContext, Scratch
-from slotkeeper.core.sources.dws.probe.scratch import run as ask
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
@@ -70,10 +71,11 @@ def asked(warehouse: Warehouse) -> ProbeFinding:
 
     scratch, name = Scratch(SCHEMA, SCRATCH, stand_in=True), "cluster_wide_snapshot"
     with closing(opened()) as session:
-        scratch.make(session, scratch.plain)
+        scratch.create(session, scratch.plain)
         ctx = ProbeContext(session, scratch, scratch.plain)
-        answers = ask(ctx, [("coordinators", (name,), slots.elsewhere)], lambda _: None)
-    assert not scratch.drop(opened)
+        groups = [("coordinators", (name,), slots.elsewhere)]
+        answers = Questionnaire(QUESTIONS, {}, groups).run(ctx, lambda _: None, time.monotonic)
+    assert not scratch.drop_all(opened)
     return next(one.finding for one in answers if one.question.name == name)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slotkeeper.core.domain.inspection import Answer, Reader
+from slotkeeper.core.domain.probing import Answer, Reader
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sources.dws.probe.questions import QUESTIONS, SWITCHED, switches

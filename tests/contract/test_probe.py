@@ -21,13 +21,14 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.probing import Found
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.probe import run as probe_run
 from slotkeeper.core.sources.dws.probe import scratch
 from slotkeeper.core.sources.dws.probe.questions import QUESTIONS
-from slotkeeper.core.sources.dws.probe.scratch import Found, ProbeContext
+from slotkeeper.core.sources.dws.probe.scratch import ProbeContext
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.state.audit import Audit
@@ -42,12 +43,13 @@ from tests.support.standin import Surface, run
 from tests.support.waiting import until
 
 TABLE = "ods.orders"
-KEYS = {"name", "topic", "asks", "rule", "documented", "answer", "reader", "because", "evidence"}
+KEYS = {"name", "topic", "asks", "rule", "documented", "page", "answer", "reader", "because", "evidence"}
 REPORT = {
     "executed": bool,
     "file": str,
     "format": int,
     "source": str,
+    "kind": str,
     "place": str,
     "server": str,
     "stand_in": bool,
@@ -147,7 +149,7 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last is a path
     assert "a stand-in, not the real server" in " ".join(shown.split())
-    assert "the reader is correct for all of them" in " ".join(shown.split())
+    assert "Slotkeeper is correct for all of them" in " ".join(shown.split())
     assert "not asked" in shown and "it requires a resize of the cluster" in shown
     lines = Audit(StateFolder.open(place.config.parent / "state")).read().lines
     assert [(one.phase, one.action) for one in lines] == [
@@ -156,7 +158,7 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     ]
     assert lines[1].reason == "a look" and lines[0].outcome.endswith("reader right: True")
     main(["doctor", "--config", str(place.config)])
-    assert "the reader is correct for all answers" in capsys.readouterr().out
+    assert "Slotkeeper is correct for all answers" in capsys.readouterr().out
 
 
 def test_other_writers_do_not_make_it_tell_what_is_not_so(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +227,7 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
         assert said.out == "" and all(text in said.err for text in texts), said.err
         assert len(said.err.splitlines()) <= 2 and "Traceback" not in said.err
 
-    refused(2, "unknown source 'nowhere'", "known: dws1", source="nowhere")
+    refused(2, "unknown source or sink 'nowhere'", "known: dws1", source="nowhere")
     typed = "CREATE SCHEMA probe; GRANT USAGE, CREATE ON SCHEMA probe TO etl"
     refused(3, "etl cannot create a table in any schema", typed)
     refused(3, "etl cannot create a table in schema ods", words=("--probe-schema", "ods"))
@@ -237,9 +239,9 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
     refused(3, "is not a GaussDB(DWS) cluster: it has no binlog functions")
     _written(tmp_path, replace(warehouse.endpoint(), port=1))
     refused(5, "Connection refused")
-    text = place.config.read_text("utf-8")
-    place.config.write_text(text.replace('dialect = "dws"', 'dialect = "hologres"'), "utf-8")
-    refused(3, "a hologres source has no probe yet", "run doctor without --probe")
+    with place.config.open("a", encoding="utf-8") as stream:
+        stream.write(server("sinks", replace(warehouse.endpoint(), name="mart")))
+    refused(3, "mart is a postgres sink, which has no probe", "run doctor without --probe", source="mart")
     assert main(["doctor", "--reason", "x", "--config", str(_written(tmp_path, warehouse.endpoint()))]) == 2
     assert [row for row in place.foreign() if row not in before] == [("probe",)]
 
@@ -341,9 +343,9 @@ def test_a_table_of_that_name_that_is_there_is_not_dropped(place: Place) -> None
 
     made, session = scratch.Scratch(SCHEMA, "slotkeeper_probe_x", stand_in=True), opened()
     with pytest.raises(SlotkeeperError, match="already exists"):
-        made.make(session, made.plain)
+        made.create(session, made.plain)
     session.close()
-    assert made.drop(opened) == [] and ("slotkeeper_probe_x",) in leftovers(place.warehouse)
+    assert made.drop_all(opened) == [] and ("slotkeeper_probe_x",) in leftovers(place.warehouse)
 
 
 def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(

@@ -1,4 +1,4 @@
-"""Servers whose settings differ from those that a source needs: encrypted binlogs, and no binlog at all."""
+"""Servers whose settings differ from those that a source needs: encrypted, filtered and missing binlogs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import itertools
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.probing import Left
+from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import ProbeAsked
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.probe import probe
 from slotkeeper.core.sources.mysql.transactions import End
 from slotkeeper.demo.mariadb import MariaServer
 from slotkeeper.demo.placement import give, owner_of
@@ -88,3 +95,27 @@ def test_a_server_without_a_binlog_is_refused_with_the_setting(server: MariaServ
     ):
         pass
     assert refused.value.hint == "set log_bin and restart the server"
+
+
+def test_a_probe_names_the_tables_whose_database_the_binlog_hides() -> None:
+    server = support.begin({"binlog_ignore_db": "hidden"})
+    try:
+        session = support.log_in(server)
+        session.rows("CREATE DATABASE hidden")
+        session.rows("CREATE DATABASE shown")
+        session.close()
+        its = Login(support.endpoint(server), support.password_of(server), "slotkeeper/probe")
+        made, left = probe(its), list[Left]()
+        job = SimpleNamespace(channels=(SimpleNamespace(source_table="hidden.orders"),))
+        for database in ("shown", "hidden"):
+            plan, jobs = made.plan("maria", database, False), [job] if database == "hidden" else []
+            asked = ProbeAsked(plan, cast("list[JobSpec]", jobs), left, lambda _: None, lambda: None)
+            found = {one.question.name: one.finding for one in made.ask(asked)[0]}
+            hides = found["databases_hidden"]
+            assert (hides.answer, hides.right, left) == ("hidden", not jobs, [])
+            assert ("hidden.orders" if jobs else "default database") in hides.because
+            filtered = database == "hidden"
+            assert found["commit_order"].answer == (None if filtered else "yes")
+            assert not filtered or found["commit_order"].because == "the server's filters hide the scratch tables"
+    finally:
+        support.end(server)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from slotkeeper.core.domain.inspection import Answer
+from slotkeeper.core.domain.probing import Answer
 from slotkeeper.core.sources.dws.probe.run import ask_all
 from slotkeeper.core.sources.dws.probe.scratch import Scratch
 from slotkeeper.core.sources.dws.session import DwsSession
@@ -35,7 +35,7 @@ def interrogate(warehouse: Warehouse, progress: Callable[[str], None] = lambda s
         answers = ask_all(session, scratch, progress)
     finally:
         session.close()
-        left = scratch.drop(opened)
+        left = scratch.drop_all(opened)
     assert not left, left
     return {one.question.name: one for one in answers}
 

@@ -163,6 +163,7 @@ class PostgresKind:
     """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     grants = staticmethod(doctor.grants)
+    probe = None
 
     def __init__(self, name: str, its: SinkTraits, no_reset: str = "") -> None:
         self._name = name

@@ -15,6 +15,5 @@ TRAITS = SourceTraits(
     earliest=True,
     adopts_shards=False,  # the rows of a key can be on any shard, old or new
     binlog_keys="hologres",
-    no_probe=("a hologres source has no probe yet", "run doctor without --probe"),
 )
 SLOT_TRAITS = replace(TRAITS, keeps_positions=True, slot_unasked=False, several_by="hologres")

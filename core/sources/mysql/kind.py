@@ -9,7 +9,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, Probe, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
@@ -88,6 +88,12 @@ class NothingByHand:
         return "-- a MySQL server stores no position: no statement to run"
 
 
+def _probe(login: Login) -> Probe:
+    from slotkeeper.core.sources.mysql.probe import probe  # only the probe needs this file
+
+    return probe(login)
+
+
 class MysqlKind:
     """MySQL and MariaDB; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
@@ -96,7 +102,7 @@ class MysqlKind:
     traits = TRAITS
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
-    probe = None
+    probe = staticmethod(_probe)
     feed: OpenFeed | None = staticmethod(open_feed)
 
     def connect(self, login: Login, polls: bool = False) -> MysqlConnection:

@@ -143,15 +143,30 @@ def admit(session: my.Session, place: str, user: str) -> ServerFacts:
 def newest(session: my.Session) -> tuple[str, int]:
     """Return the current binlog file and its end offset; needs the REPLICATION CLIENT privilege.
 
-    MySQL 8.4 has another name for the statement ("SHOW BINARY LOG STATUS"). Raises DriverError.
+    Raises DriverError.
     """
+    row = _status(session)
+    return (str(row[0]), int(row[1])) if row else ("", 0)
+
+
+def filters(session: my.Session) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the databases of binlog_do_db and of binlog_ignore_db; both empty if the server records all databases.
+
+    MySQL, "SHOW BINARY LOG STATUS Statement": Binlog_Do_DB, Binlog_Ignore_DB. Raises DriverError.
+    """
+    texts = [str(one or "") for one in (_status(session) or ())[2:4]]
+    do, ignore = (tuple(filter(None, text.split(","))) for text in (*texts, "", "")[:2])
+    return do, ignore
+
+
+def _status(session: my.Session) -> tuple[Any, ...] | None:
+    """MySQL 8.4 has another name for the statement ("SHOW BINARY LOG STATUS")."""
     try:
-        row = session.row("SHOW MASTER STATUS")
+        return session.row("SHOW MASTER STATUS")
     except my.DriverError as error:
         if my.code_of(error) != _SYNTAX:
             raise
-        row = session.row("SHOW BINARY LOG STATUS")
-    return (str(row[0]), int(row[1])) if row else ("", 0)
+        return session.row("SHOW BINARY LOG STATUS")
 
 
 _SYNTAX = 1064

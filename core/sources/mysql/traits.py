@@ -21,5 +21,4 @@ TRAITS = SourceTraits(
     # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
     # LOG STATUS" returns its end
     newest=Newest.COMMON,
-    no_probe=("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` checks it"),
 )

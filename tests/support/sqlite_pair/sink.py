@@ -342,6 +342,7 @@ class SqliteKind:
     """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     no_reset = ""
+    probe = None
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def __init__(self, traits: SinkTraits) -> None:

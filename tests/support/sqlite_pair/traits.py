@@ -13,7 +13,6 @@ TRAITS = SourceTraits(
     slot_unasked=True,
     one_stream=True,
     server_keys=FILE,
-    no_probe=("a SQLite source has no probe", ""),
 )
 KEEPS_TRAITS = replace(TRAITS, keeps_positions=True, slot_unasked=False)
 """The same for a server that keeps one position for the stream."""

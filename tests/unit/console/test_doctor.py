@@ -116,9 +116,9 @@ def test_java_is_asked_in_a_process_of_its_own() -> None:
     ],
 )
 def test_the_last_probe_is_shown(kept: dict[str, object], level: Level, words: str) -> None:
-    (found,) = doctor.last_probe("dws1", kept)
+    (found,) = doctor.last_probe("source dws1", kept)
     assert found.level is level and words in found.text
-    assert list(doctor.last_probe("dws1", None)) == []
+    assert list(doctor.last_probe("source dws1", None)) == []
 
 
 @pytest.mark.parametrize("option", ["--probe-schema", "--reason", "--confirm"])
@@ -128,7 +128,7 @@ def test_what_belongs_to_a_probe_is_refused_without_one(
     path = tmp_path / "c.toml"
     path.write_text(VALID, "utf-8")
     assert main(["doctor", option, "x", "--config", str(path)]) == 2
-    assert "belong to --probe SOURCE" in capsys.readouterr().err
+    assert "belong to --probe NAME" in capsys.readouterr().err
 
 
 def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> None:

@@ -4,20 +4,15 @@ cause."""
 from __future__ import annotations
 
 import doctest
-import re
 from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.inspection import Answer, ProbeFinding, Reader
+from slotkeeper.core.domain.probing import Answer, ProbeFinding, Reader
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.probe import questions
 from slotkeeper.core.sources.dws.probe import questions as decide
 from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Beside, Event, Written
-from tests.architecture.checkout import ROOT
-
-ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)
-HEAD = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def event(point: int, sequence: int, kind: str, key: tuple[int, int] = (1, 2), value: str | None = "a") -> Event:
@@ -117,21 +112,6 @@ def test_a_partition_that_goes_leaves_a_trace_or_is_said_to_leave_none(
     refused: str, missing: list[bool], deletes: int, answer: str
 ) -> None:
     assert decide.partition(refused, missing, deletes).answer == answer
-
-
-def test_the_page_lists_every_question() -> None:
-    page = (ROOT / "docs" / "probe.md").read_text("utf-8")
-    rows = {name: (asks, documented, rule) for name, asks, documented, rule in ROW.findall(page)}
-    assert rows == {
-        one.name: (one.asks, one.documented or "not", one.rule)
-        if one.topic != "not asked"
-        else (one.asks, NEVER_ASKED[one.name], one.rule)
-        for one in QUESTIONS.values()
-    }
-    assert list(rows) == list(QUESTIONS)
-    assert HEAD.findall(page)[: len({one.topic for one in QUESTIONS.values()})] == list(
-        dict.fromkeys(one.topic for one in QUESTIONS.values())
-    )
 
 
 def test_what_is_never_asked_has_a_reason_and_no_switch() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.inspection import Answer, ProbeFinding
+from slotkeeper.core.domain.probing import TIME_LIMIT, Answer, Found, Group, ProbeFinding, Questionnaire, short
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.sources.dws.probe import scratch as session_probe
-from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED
-from slotkeeper.core.sources.dws.probe.scratch import Found, Group, ProbeContext, Scratch, run
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
+from slotkeeper.core.sources.dws.probe.scratch import ProbeContext, Scratch
 from slotkeeper.core.sources.dws.session import DwsSession
+
+Ask = Callable[[ProbeContext], Iterator[Found]]
 
 
 def ctx(home: str = "dn_1") -> ProbeContext:
@@ -24,7 +25,7 @@ def ctx(home: str = "dn_1") -> ProbeContext:
     return made
 
 
-def tells(*names: str) -> Group:
+def tells(*names: str) -> Ask:
     def group(at: ProbeContext) -> Iterator[Found]:
         for name in names:
             yield name, ProbeFinding("yes"), f"seen by {at.table}"
@@ -32,7 +33,7 @@ def tells(*names: str) -> Group:
     return group
 
 
-def fails(error: SlotkeeperError, *names: str) -> Group:
+def fails(error: SlotkeeperError, *names: str) -> Ask:
     def group(at: ProbeContext) -> Iterator[Found]:
         yield from tells(*names)(at)
         raise error
@@ -41,10 +42,12 @@ def fails(error: SlotkeeperError, *names: str) -> Group:
 
 
 def asked(
-    groups: Sequence[tuple[str, tuple[str, ...], Group]], at: ProbeContext | None = None, ticks: float = 0.0
+    groups: Sequence[Group[ProbeContext]], at: ProbeContext | None = None, ticks: float = 0.0
 ) -> dict[str, Answer]:
     times = itertools.count(0.0, ticks)
-    found = run(at or ctx(), groups, lambda said: None, lambda: next(times))
+    made = at or ctx()
+    asks = Questionnaire(QUESTIONS, NEVER_ASKED, groups)
+    found = asks.run(made, lambda said: None, lambda: next(times), made.lacks)
     return {one.question.name: one for one in found}
 
 
@@ -81,7 +84,7 @@ def test_a_right_that_is_missing_ends_its_group_only() -> None:
 
 def test_after_the_time_nothing_more_is_begun() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
-    found = asked(groups, ticks=0.4 * session_probe.TIME_LIMIT)
+    found = asked(groups, ticks=0.4 * TIME_LIMIT)
     assert [found[name].finding.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
     assert found["xc_node_id"].finding.because == "the probe reached its limit of 120 s"
 
@@ -94,4 +97,4 @@ def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
 
 
 def test_what_a_server_says_is_shown_without_its_functions() -> None:
-    assert session_probe.short(Busy("no\x1b[2J point CONTEXT: PL/pgSQL function f() line 6")) == "no\\x1b[2J point"
+    assert short(Busy("no\x1b[2J point CONTEXT: PL/pgSQL function f() line 6")) == "no\\x1b[2J point"

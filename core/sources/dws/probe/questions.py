@@ -7,32 +7,12 @@ if the comparison is inconclusive, so is the answer. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from slotkeeper.core.domain.inspection import Answer, ProbeFinding, Question
+from slotkeeper.core.domain.probing import Answer, ProbeFinding, Question, needs, questions_of, yes_or_no
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
-
-
-def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
-    """Return the answer yes or no; `because` is the reason if `value` is None.
-
-    >>> yes_or_no(True).answer, yes_or_no(None, "no such function").answer
-    ('yes', None)
-    """
-    return ProbeFinding(None, because=because) if value is None else ProbeFinding("yes" if value else "no")
-
-
-def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
-    """Return an answer that must be `wanted`; `because` is the consequence otherwise, or the reason if it is unknown.
-
-    >>> needs(False, True, "rows would be lost").reader.value
-    'WRONG'
-    """
-    if value is None or value == wanted:
-        return yes_or_no(value, because if value is None else "")
-    return ProbeFinding("yes" if value else "no", False, because)
 
 
 def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
@@ -41,22 +21,8 @@ def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
     return {one.question.name: said.get(one.finding.answer) for one in answers if one.question.name in SWITCHED}
 
 
-def _parsed(text: str) -> Iterator[Question]:
-    """Yield the questions parsed from `[topic]`, `name = documented: question` and an indented rule."""
-    topic = head = ""
-    for line in text.strip().splitlines():
-        if line.startswith("["):
-            topic = line.strip("[]")
-        elif not line.startswith(" "):
-            head = line
-        else:
-            name, _, asks = head.partition(": ")
-            own, _, documented = name.partition(" = ")
-            yield Question(own, topic, asks, line.strip(), documented)
-
-
 _TEXT = """
-[slots]
+[slots | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 auto_create: a status query for an unknown slot creates the slot
     only `jobs start` and `slots create` query a slot that may not exist; every other command only reads
 fresh_point = 0: the point that a status query returns for a slot before its first registration
@@ -85,7 +51,7 @@ old_snapshot_recorded: writes under a snapshot older than the table's first slot
     a copy waits for the listed sessions; if the list is incomplete and the answer is no, `doctor` reports what to grant
 clear_clears = yes: pgxc_binlog_clear_target_slot removes all points of the slot
     `slots drop` checks the result
-[points]
+[points | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 latest_inclusive: the newest point is the last safe point (otherwise the first unsafe point)
     the reader reads the boundary point again each time
 latest_same = yes: all DNs report the same newest point
@@ -94,7 +60,7 @@ dn_order_fixed = no: the rows of the DNs always have the same order
     DNs are identified by id, never by their order
 negative_node_ids = yes: DNs have negative ids
     the reader uses signed ids
-[reading]
+[reading | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 new_system_names: the system columns are named gs_binlog_...
     new_system_value selects the names for a job
 event_codes = I d B U: the codes of insert, delete, before-image and after-image
@@ -121,17 +87,17 @@ cursor_allowed: a cursor can read from pgxc_get_binlog_changes
     the reader uses a cursor if COPY is rejected
 reader_exact = yes: Slotkeeper's reader, range by range, returns every change exactly once
     all other rules serve this purpose
-[cursors]
+[cursors | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 cursor_syncpoint_inclusive = yes: ..._cursor_by_syncpoint finds a record at exactly the given point
     the job uses an xmin only from exactly that point
 cursor_timestamp_inclusive = yes: ..._cursor_by_timestamp finds a record of exactly the given time
     a start at a time starts before the smallest point found
-[purging]
+[purging | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 purge_at_once: a registration deletes the records below the smallest registered point immediately
     the reader never reads again before the registered point
 registered_point_kept: the records at the registered point are retained
     required if the newest point is the first unsafe point
-[table]
+[table | DWS, "CREATE TABLE"]
 timestamp_table = yes: a table with enable_binlog_timestamp can be created
     a start at a time requires such a table
 xc_node_id = yes: t.xc_node_id can be queried and identifies the row's DN
@@ -140,7 +106,7 @@ distribution_key_fixed = yes: an UPDATE of a distribution column is rejected
     a key always stays on the same DN
 empty_is_null: an empty string is stored as NULL
     the target gets what the source stores; `doctor` shows the mode
-[ddl]
+[ddl | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 generate_binlog_off = yes: writes with enable_generate_binlog = off are not recorded
     such rows reach the target only by a snapshot
 vacuum_full_keeps: VACUUM FULL of a table without unread records retains the points
@@ -153,10 +119,10 @@ partition_truncate: TRUNCATE PARTITION writes delete events, clears the points, 
     `doctor` warns about a partitioned table until this is known; with neither, the rows remain in the target
 partition_drop: DROP PARTITION writes delete events, clears the points, or neither
     `doctor` warns about a partitioned table until this is known; with neither, the rows remain in the target
-[errors]
+[errors | DWS, "Error Codes" (not documented for these functions)]
 missing_table_code: the SQLSTATE for a table that does not exist
     42P01 is SCHEMA CHANGED; any other code is retried ten times, then FAILED
-[not asked]
+[not asked | DWS, "Subscribing to Hybrid Data Warehouse Binlog"]
 cursor_timestamp_order: whether the first record after a time is the first by point or by time
     a start at a time also searches below the returned point, up to the newest safe point of its status checks
 dn_down: what calls return while a DN is down
@@ -171,7 +137,7 @@ redistribution: what calls return while the cluster redistributes data
     the job adopts another set of DNs, or reports TOPOLOGY CHANGED
 """
 
-QUESTIONS: Mapping[str, Question] = {one.name: one for one in _parsed(_TEXT)}
+QUESTIONS: Mapping[str, Question] = questions_of(_TEXT)
 """Every question by name, in the order of the report."""
 
 NEVER_ASKED: Mapping[str, str] = {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import refuse
-from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.probing import PREFIX, Answer, Group, ProbePlan, Questionnaire, dropped
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
@@ -17,21 +18,18 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import Probe, ProbeAsked
 from slotkeeper.core.sources.dws import eligibility
 from slotkeeper.core.sources.dws.probe import slots, tables
-from slotkeeper.core.sources.dws.probe.questions import switches
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, switches
 from slotkeeper.core.sources.dws.probe.scratch import (
-    PREFIX,
-    Group,
     ProbeContext,
     Scratch,
     leftovers,
+    place_for,
     probe_statement,
-    run,
-    usable_schema,
 )
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 
-GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
+GROUPS: tuple[Group[ProbeContext], ...] = (
     ("slots", tables.HISTORY[0], tables.unknown_slot),
     ("reading", tables.HISTORY[1], tables.history),
     ("ranges", tables.HISTORY[2], tables.ranges),
@@ -54,11 +52,17 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
 )
 """The groups, each with its topic, its questions and the function that asks them; each prepares the next group."""
 
+EFFECTS = (
+    "creates scratch tables with a slot each, writes to them, and alters, empties and drops them",
+    "each confirmation may move the cluster's sync point by one, like a job's confirmations",
+)
+
 
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
     """Create the scratch table and ask all questions; the caller drops the tables of `scratch` in every case."""
-    scratch.make(session, scratch.plain)
-    return run(ProbeContext(session, scratch, scratch.plain), GROUPS, progress)
+    scratch.create(session, scratch.plain)
+    ctx = ProbeContext(session, scratch, scratch.plain)
+    return Questionnaire(QUESTIONS, NEVER_ASKED, GROUPS).run(ctx, progress, time.monotonic, ctx.lacks)
 
 
 class DwsProbe:
@@ -78,7 +82,7 @@ class DwsProbe:
             # under GTM-Lite, the start of a job requires the result of this probe
             found = list(eligibility.server_objections(facts, points_proven=True))
             refuse([*found, *eligibility.creation_objections(facts.settings)], "source")
-            place = usable_schema(session, schema)
+            place = place_for(session, schema)
             stand_in = bool(session.composed_rows(pg.sql.SQL(probe_statement("stand_in")), None)[0][0])
             scratch = Scratch(place, f"{PREFIX}{uuid.uuid4().hex[:12]}", stand_in)
             names = (scratch.plain, scratch.timed, scratch.parts)
@@ -93,11 +97,15 @@ class DwsProbe:
                 statements=tuple(scratch.statement(name, name == scratch.timed) for name in names),
                 others=tuple(leftovers(session)),
                 points=facts.settings.get("gtm_option", ""),
+                effects=EFFECTS,
             )
 
     def ask(self, asked: ProbeAsked) -> tuple[list[Answer], dict[str, bool | None]]:
         scratch = Scratch(asked.plan.schema, asked.plan.table, asked.plan.stand_in)
-        with _dropped(scratch, self._session, asked.left, asked.ending), closing(self._session()) as session:
+        with (
+            dropped(lambda: scratch.drop_all(self._session), asked.left, asked.ending),
+            closing(self._session()) as session,
+        ):
             found = ask_all(session, scratch, asked.progress)
         answers = list(_for_jobs(asked.jobs, found))
         return answers, switches(answers)
@@ -108,19 +116,7 @@ class DwsProbe:
 
 def probe(login: Login) -> Probe:
     made = DwsProbe(login)
-    return Probe(sum(len(names) for _, names, _ in GROUPS), made.plan, made.ask)
-
-
-@contextmanager
-def _dropped(
-    scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left], ending: Callable[[], None]
-) -> Iterator[None]:
-    """Drop the scratch tables when the block ends, even after an error; call `ending` first."""
-    try:
-        yield
-    finally:
-        ending()
-        left += scratch.drop(opened)
+    return Probe(Questionnaire(QUESTIONS, NEVER_ASKED, GROUPS).asked, made.plan, made.ask)
 
 
 def _for_jobs(jobs: Sequence[JobSpec], answers: Iterable[Answer]) -> Iterator[Answer]:

@@ -1,50 +1,42 @@
-"""The scratch tables of `doctor --probe`, the session that queries them, and the order of the questions.
+"""The scratch tables of the probe of DWS, and the session that queries them.
 
-A table belongs to the probe once its CREATE was sent and not rejected; the probe drops no other tables. The contract
-tests of the stand-in ask the same questions as the probe of a real cluster. The probe uses only documented calls, and
-only on its own tables.
+The contract tests of the stand-in ask the same questions as the probe of a real cluster. The probe uses only documented
+calls, and only on its own tables.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
-from slotkeeper.core.domain.inspection import Answer, Left, ProbeFinding
+from slotkeeper.core.domain.probing import Left, ProbeFinding, ScratchTables, code_of, usable_schema
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
-from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Event, Written
+from slotkeeper.core.sources.dws.probe.questions import Event, Written
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 PROBE: Book = ("slotkeeper.core.sources.dws.probe", "probe.sql")
-PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
 """Timeout in milliseconds for creating, altering and dropping a table, which locks catalogs on every node."""
 
-_UNSURE = ("08", "57")
-"""SQLSTATE classes after which a statement can still have taken effect."""
-
 
 @dataclass(slots=True)
-class Scratch:
-    """The scratch tables of one probe; `ours` contains the probe's tables that may exist."""
+class Scratch(ScratchTables):
+    """The scratch tables of one probe."""
 
     schema: str
     name: str
     stand_in: bool
-    ours: list[str] = field(default_factory=list)
 
     @property
     def plain(self) -> str:
@@ -67,46 +59,31 @@ class Scratch:
         binlog = "enable_binlog_timestamp" if timed else "enable_binlog"
         return probe_statement("make").replace("{table}", dotted(table)).replace("{binlog}", binlog)
 
-    def make(self, session: DwsSession, table: str, timed: bool = False) -> None:
+    def create(self, session: DwsSession, table: str, timed: bool = False) -> None:
         statement: pg.sql.Composable = pg.sql.SQL(self.statement(table, timed))
         if self.stand_in:
             statement = pg.sql.SQL("SELECT dws.ddl({})").format(pg.sql.Literal(self.statement(table, timed)))
-        self.ours.append(table)  # added before CREATE is sent: an interrupted CREATE may have created the table
-        try:
-            session.answered(statement, None, MAKE_LIMIT_MS)
-        except SlotkeeperError as error:
-            if not error.code.startswith(_UNSURE):
-                self.ours.remove(table)
-            raise
+        self.make(table, lambda: session.answered(statement, None, MAKE_LIMIT_MS))
 
-    def drop(self, opened: Callable[[], DwsSession]) -> list[Left]:
+    def drop_all(self, opened: Callable[[], DwsSession]) -> list[Left]:
         """Drop the tables that may exist, slots first, in separate sessions; return those that could not be dropped."""
-        left = []
-        for table in reversed(self.ours):
-            why = _drop(opened, table) and _drop(opened, table)
-            if why:
-                left.append(Left(table, why, f"DROP TABLE {dotted(table)};"))
-        self.ours = [one.table for one in left]
-        return left
+        return self.drop(lambda table: _drop(opened, table), lambda table: f"DROP TABLE {dotted(table)};")
 
 
 def probe_statement(name: str) -> str:
     return statements(*PROBE)[name]
 
 
-def usable_schema(session: DwsSession, wanted: str) -> str:
-    """Return the requested schema for scratch tables, else the first usable schema; raises Refused without one."""
+def place_for(session: DwsSession, wanted: str) -> str:
+    """Return the schema for the scratch tables."""
     user = DwsViewer(session).server().user
-    usable = [str(row[0]) for row in session.rows("place", of=PROBE)]
-    if wanted in usable or (usable and not wanted):
-        return wanted or usable[0]
-    where = f"in schema {wanted}" if wanted else "in any schema"
-    schema = quoted(wanted or "probe")
-    made = "" if wanted else f"CREATE SCHEMA {schema}; "
-    cure = f"{made}GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(user)};" + (
-        f" or name a schema with --probe-schema: {', '.join(usable[:5])}" if usable else ""
-    )
-    raise Refused(f"{user} cannot create a table {where}", cure, where="source")
+
+    def grant(schema: str) -> str:
+        name = quoted(schema or "probe")
+        made = "" if schema else f"CREATE SCHEMA {name}; "
+        return f"{made}GRANT USAGE, CREATE ON SCHEMA {name} TO {quoted(user)};"
+
+    return usable_schema([str(row[0]) for row in session.rows("place", of=PROBE)], wanted, user, grant, "source")
 
 
 def leftovers(session: DwsSession) -> list[Left]:
@@ -155,14 +132,8 @@ def _named(table: str) -> pg.sql.Identifier:
 SLOT = "probe"
 HOME = 1
 """The value of the distribution column in the rows that are used for queries about one DN."""
-TIME_LIMIT = 120.0
-"""Seconds after which the probe starts no further group; each statement has its own timeout on the server."""
-
 AT_FIRST = 2
 """Number of groups at the start that locate the probe's records, which all other groups need."""
-
-Found = tuple[str, ProbeFinding, str]
-"""A question's name, its answer and the evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,66 +249,14 @@ class ProbeContext(DwsSlotAdmin):
     def listed(self) -> Sequence[RegisteredPoint] | None:
         return DwsViewer(self.session).points(self.table)
 
+    def lacks(self, number: int) -> str:
+        """Return why a group, by its number, cannot be asked; "" if it can."""
+        lost = number > AT_FIRST and not self.home.name
+        return "it requires the probe's own records, which no DN returned" if lost else ""
+
     def said(self, name: str) -> str | None:
         return self.answers[name].answer if name in self.answers else None
 
     def named_anew(self, new: bool) -> None:
         """Use the new or the old names of the system columns from now on."""
         self.options = replace(self.options, new_system_value=new)
-
-
-Group = Callable[[ProbeContext], Iterator[Found]]
-
-
-def run(
-    ctx: ProbeContext,
-    groups: Sequence[tuple[str, tuple[str, ...], Group]],
-    progress: Callable[[str], None],
-    clock: Callable[[], float] = time.monotonic,
-) -> list[Answer]:
-    """Ask the questions group by group; if a group fails, its questions get a reason instead of an answer.
-
-    Raises Unreachable and AccessRefused, because no further questions can be asked after these errors.
-    """
-    answers: dict[str, Answer] = {}
-    end = clock() + TIME_LIMIT
-    for number, (topic, names, ask) in enumerate(groups, 1):
-        because = "the server returned no answer"
-        if clock() > end:
-            because = f"the probe reached its limit of {TIME_LIMIT:.0f} s"
-        elif number > AT_FIRST and not ctx.home.name:
-            because = "it requires the probe's own records, which no DN returned"
-        else:
-            progress(f"{topic} ({number} of {len(groups)})")
-            try:
-                for name, finding, seen in ask(ctx):
-                    ctx.answers[name] = finding
-                    answers[name] = Answer(QUESTIONS[name], finding, (safe(seen, 300),) if seen else ())
-            except SlotkeeperError as error:
-                if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS, ErrorKind.LOGIN) and error.code not in (
-                    "57014",
-                    "42501",
-                ):
-                    raise
-                because = short(error)
-        for name in names:
-            answers.setdefault(name, Answer(QUESTIONS[name], ProbeFinding(None, because=because)))
-    for name, because in NEVER_ASKED.items():
-        answers[name] = Answer(QUESTIONS[name], ProbeFinding(None, because=because))
-    return [answers[name] for name in QUESTIONS if name in answers]
-
-
-def code_of(act: Callable[[], object]) -> str:
-    """Return the SQLSTATE with which the server rejects a call; "" if the server accepts the call."""
-    try:
-        act()
-    except SlotkeeperError as error:
-        if error.kind is ErrorKind.TRANSIENT and error.code != "57014":
-            raise
-        return error.code or "no code"
-    return ""
-
-
-def short(error: SlotkeeperError) -> str:
-    """Return a server's message without its CONTEXT part."""
-    return safe(error.message.partition(" CONTEXT:")[0], 200)

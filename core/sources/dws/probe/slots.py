@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from slotkeeper.core.domain.inspection import ProbeFinding
+from slotkeeper.core.domain.probing import Found, ProbeFinding, code_of, needs, short, yes_or_no
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.probe import questions as decide
-from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
-from slotkeeper.core.sources.dws.probe.scratch import HOME, Found, ProbeContext, code_of, short
+from slotkeeper.core.sources.dws.probe.scratch import HOME, ProbeContext
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sqltext import dotted
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from slotkeeper.core.domain.inspection import ProbeFinding
+from slotkeeper.core.domain.probing import Found, ProbeFinding, needs, short, yes_or_no
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.probe import questions as decide
-from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
-from slotkeeper.core.sources.dws.probe.scratch import HOME, Found, ProbeContext, probe_statement, short
+from slotkeeper.core.sources.dws.probe.scratch import HOME, ProbeContext, probe_statement
 from slotkeeper.core.sources.dws.source import NO_COPY
 from slotkeeper.core.sqltext import dotted
 
@@ -205,7 +204,7 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
     """Create a second table, with enable_binlog_timestamp, and call the cursor function with a record's exact time."""
     scratch = ctx.scratch
     try:
-        scratch.make(ctx.session, scratch.timed, timed=True)
+        scratch.create(ctx.session, scratch.timed, timed=True)
     except SlotkeeperError as error:
         yield "timestamp_table", yes_or_no(False), error.code or error.message
         yield "cursor_timestamp_inclusive", ProbeFinding(None, because="could not create the table"), ""
@@ -278,7 +277,7 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
     """Create a third table, with partitions, and check how removing a partition affects the binlog."""
     scratch = ctx.scratch
     try:
-        scratch.make(ctx.session, scratch.parts)
+        scratch.create(ctx.session, scratch.parts)
     except SlotkeeperError as error:
         for name, _, _ in PARTITIONS:
             yield name, ProbeFinding(None, because="could not create the table"), error.code or error.message
