@@ -14,7 +14,7 @@ from slotkeeper.demo.doris.tables import Column, Table, Tables
 _AT = r"`([^`]+)`\.`([^`]+)`"
 _MAKE = re.compile(
     rf"CREATE TABLE IF NOT EXISTS {_AT} \(\n(.*)\n\)\nUNIQUE KEY\(([^)]*)\)\n"
-    r"DISTRIBUTED BY HASH\(([^)]*)\) BUCKETS AUTO\nPROPERTIES \(.*\)$",
+    r"DISTRIBUTED BY HASH\(([^)]*)\) BUCKETS AUTO\nPROPERTIES \((.*)\)$",
     re.S,
 )
 _LIKE = re.compile(rf"CREATE TABLE {_AT} LIKE {_AT}$")
@@ -59,7 +59,10 @@ def _make(tables: Tables, found: re.Match[str]) -> None:
         if one.type.partition("(")[0] in ("FLOAT", "DOUBLE", "STRING", "JSON"):
             raise NotDone(f"{one.type} type should not be used in key column[{one.name}].")
     if tables.find(database, name) is None:
-        tables.create(Table(database, name, tuple(columns), tuple(key)))
+        sequence = re.search(r'"function_column.sequence_type" = "(\w+)"', found[6])
+        tables.create(
+            Table(database, name, tuple(columns), tuple(key), sequence=sequence[1].upper() if sequence else "")
+        )
 
 
 def _column(line: str, unicode_names: bool) -> Column:

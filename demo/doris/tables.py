@@ -140,6 +140,9 @@ class Tables:
             self._tables = {key: one for key, one in self._tables.items() if key[0] != name}
             self._db.execute(f"DROP SCHEMA IF EXISTS {quoted(name)} CASCADE")
 
+    def databases(self) -> list[str]:
+        return sorted(self._databases)
+
     def has_database(self, name: str) -> bool:
         return name in self._databases
 

@@ -32,6 +32,7 @@ _THERE = re.compile(
     r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
 )
 _ALTERS = re.compile(r"SHOW\s+ALTER\s+TABLE\s+COLUMN\s+FROM\s", re.I)
+_DATABASES = re.compile(r"SHOW\s+DATABASES$", re.I)
 _BACKENDS = re.compile(r"SHOW\s+BACKENDS$", re.I)
 _BE_CONFIG = re.compile(r"SHOW\s+BACKEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 _CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
@@ -98,6 +99,8 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
             return [row for row in known if row[0] == found[1]], names
         if found := _BE_CONFIG.match(sql):
             return self._be_config(found[1])
+        if _DATABASES.match(sql):
+            return [(one,) for one in ("information_schema", *self._tables.databases())], ["Database"]
         if _BACKENDS.match(sql):
             self._refuse_unless_admin()
             rows = [(number, LOOPBACK, port) for number, port in enumerate(self._tables.be_ports, 10_002)]

@@ -42,7 +42,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     yield line_finding(place, asked.endpoint, Line(*queries.line()))
     yield _kept(place, queries, KEPT_SECONDS, " s", LEAST_SECONDS, "after a longer outage")
     yield _kept(place, queries, KEPT_LABELS, "", LEAST_LABELS, "after more loads than that in its database")
-    limit = _string_limit(queries)
+    limit = string_limit(queries)
     if limit is None:
         text = f"cannot read {STRING_LIMIT} (it needs ADMIN_PRIV): its default is {STRING_BYTES:,}"
         yield Finding(place, Level.UNKNOWN, text)
@@ -72,7 +72,7 @@ def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, w
     return Finding(place, Level.OK, f"{name} = {number}{unit}")
 
 
-def _string_limit(queries: MysqlQueries) -> int | None:
+def string_limit(queries: MysqlQueries) -> int | None:
     """Return the lowest limit of a STRING among the BEs, in bytes; None if this login cannot see it.
 
     Doris, "SHOW BACKEND CONFIG": BackendId, Host, Key, Value, Type, IsMutable (apache/doris, `ShowConfigCommand`).

@@ -13,7 +13,7 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import CopyStore
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
+from slotkeeper.core.ports.kinds import Probe, SinkAsked, SinkKind
 from slotkeeper.core.ports.sink import QueryTarget
 from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.doris import doctor, shape, traits
@@ -73,6 +73,12 @@ class DorisKind(BesideKind):
 
     name = "doris"
     traits = traits.DORIS
+
+    @staticmethod
+    def probe(login: Login) -> Probe:
+        from slotkeeper.core.sinks.doris.probe import probe  # only the probe needs this file
+
+        return probe(login)
 
     def connect_beside(self, login: Login) -> DorisConnection:
         return DorisConnection(login)

@@ -53,10 +53,10 @@ class DorisSink:
         return f"slotkeeper_{hashlib.sha256(words.encode()).hexdigest()[:32]}_{secrets.token_hex(8)}"
 
     def send(self, batch: Batch, label: str) -> str:
-        body = self._body(batch.rows)
+        body = self.body(batch.rows)
         with body.file:
             for _ in range(_TRIES):
-                answer = self._load(body, label, two_phase=True)
+                answer = self.load(body, label, two_phase=True)
                 if answer["Status"] != answers.TAKEN:
                     # return the number only of a load that has all rows; a load that lacks rows is aborted
                     number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
@@ -78,7 +78,7 @@ class DorisSink:
         raise Busy(f"{self.target}: waiting for another load of the same range", where="sink")
 
     def commit(self, label: str, load: str) -> Outcome:
-        status, message = self._second_phase(load, "commit")
+        status, message = self.second_phase(load, "commit")
         if status == answers.SUCCESS or answers.is_done(message):
             self._wait_visible(label)
             return Outcome.COMMITTED
@@ -118,7 +118,7 @@ class DorisSink:
     def abort(self, load: str) -> None:
         if load:
             with suppress(SlotkeeperError):
-                self._second_phase(load, "abort")
+                self.second_phase(load, "abort")
 
     def state(self, label: str) -> str:
         """Return the state of the label's newest transaction from `get_load_state`; UNKNOWN if there is none."""
@@ -134,10 +134,10 @@ class DorisSink:
 
         A label that Doris rejects for another reason than being taken has no such load.
         """
-        body = self._body(lambda: iter(()))
+        body = self.body(lambda: iter(()))
         try:
             with body.file:
-                answer = self._load(body, label, two_phase=True, seconds=TRIAL_SECONDS)
+                answer = self.load(body, label, two_phase=True, seconds=TRIAL_SECONDS)
         except (Unreachable, AccessRefused):
             raise
         except SlotkeeperError:
@@ -145,7 +145,7 @@ class DorisSink:
         if answer["Status"] != answers.TAKEN:
             self.abort(str(answer.get("TxnId", "")))
         elif str(answer.get("ExistingJobStatus") or "") == answers.PRECOMMITTED:
-            self._second_phase(answers.related(str(answer.get("Message", ""))), "abort")
+            self.second_phase(answers.related(str(answer.get("Message", ""))), "abort")
 
     # -- trials -----------------------------------------------------------------------------------------------------
 
@@ -181,15 +181,15 @@ class DorisSink:
 
     def _tried(self, rows: Callable[[], Iterator[Fields]], chunk: bool, ratio: str) -> dict[str, Any]:
         """Send a load that is never committed, under its own label and with a short timeout."""
-        body = self._body(rows, chunk)
+        body = self.body(rows, chunk)
         label = f"slotkeeper_trial_{secrets.token_hex(16)}"
         with body.file:
-            return self._load(body, label, two_phase=True, ratio=ratio, seconds=TRIAL_SECONDS)
+            return self.load(body, label, two_phase=True, ratio=ratio, seconds=TRIAL_SECONDS)
 
     def write_chunk(self, batch: Batch) -> None:
-        body = self._body(batch.rows, chunk=True)
+        body = self.body(batch.rows, chunk=True)
         with body.file:
-            answer = self._load(body, label := self.label(batch), two_phase=False)
+            answer = self.load(body, label := self.label(batch), two_phase=False)
         if answer["Status"] == answers.PUBLISH_TIMEOUT:
             self._wait_visible(label)
         there = answer.get("NumberLoadedRows")
@@ -207,7 +207,8 @@ class DorisSink:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+    def body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+        """Return the last row of each key as a body; the caller closes its file."""
         return body_of(self.layout, rows, chunk, self._packed)
 
     @property
@@ -218,7 +219,7 @@ class DorisSink:
     def _database(self) -> str:
         return quote(self.target.partition(".")[0], safe="")
 
-    def _load(
+    def load(
         self, body: Body, label: str, two_phase: bool, ratio: str = "0", seconds: int | None = None
     ) -> dict[str, Any]:
         """Return a load's answer, whose Status is a success or a taken label; raises an error for any other answer."""
@@ -249,7 +250,8 @@ class DorisSink:
             raise answers.rejected(self.target, found, page, str(found["ErrorURL"]))
         raise answers.refusal(str(found.get("Message", status)), self.target, filtered)
 
-    def _second_phase(self, load: str, operation: str) -> tuple[str, str]:
+    def second_phase(self, load: str, operation: str) -> tuple[str, str]:
+        """Commit or abort a pre-committed load by its number; return Doris's status and message."""
         path = f"/api/{self._database}/_stream_load_2pc"
         headers = {"txn_id": load, "txn_operation": operation}
         found = self._object(self.http.ask("PUT", path, headers, SHORT_SECONDS))
