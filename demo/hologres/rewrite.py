@@ -17,6 +17,7 @@ BINLOG = frozenset({"hg_binlog_lsn", "hg_binlog_event_type", "hg_binlog_timestam
 HIDDEN = frozenset({"hg_shard_id"})
 _OWN = frozenset({"hologres", "pg_catalog", "information_schema", "hg_standin", "hg_log", "hg_base"})
 _CURSOR = re.compile(r"^\s*DECLARE\s+\w+\s+[\w\s]*?CURSOR\s+FOR\s+", re.IGNORECASE)
+_DROP = re.compile(r"^\s*DROP TABLE IF EXISTS ([^\s;]+)$", re.IGNORECASE)
 _GUC = re.compile(r"^\s*SET\s+(?:SESSION\s+)?hg_experimental_generate_binlog\b", re.IGNORECASE)
 
 
@@ -32,7 +33,13 @@ def routed(statement: str) -> str:
     "SELECT hg_binlog_lsn FROM hg_get_binlog_cursor('ods.t', 'OLDEST', 0)"
     >>> routed("SET hg_experimental_generate_binlog = off")
     'SET hg_standin.generate_binlog = off'
+    >>> routed("DROP TABLE IF EXISTS ods.t")
+    "CALL hg_standin.dropped('ods.t')"
     """
+    dropped = _DROP.match(statement)
+    if dropped:
+        name = dropped[1].replace("'", "''")
+        return f"CALL hg_standin.dropped('{name}')"
     if "hg_" not in statement:
         return statement
     cursor = _CURSOR.match(statement)  # sqlglot tokenizes such a statement as a single token

@@ -10,7 +10,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, Probe, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.hologres.doctor import HoloDoctor
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
@@ -60,6 +60,12 @@ class HoloConnection:
         self.session.close()
 
 
+def _probe(login: Login) -> Probe:
+    from slotkeeper.core.sources.hologres.probe import probe  # only the probe needs this file
+
+    return probe(login)
+
+
 class HoloKind:
     """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`.
 
@@ -67,7 +73,7 @@ class HoloKind:
     """
 
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
-    probe = None
+    probe = staticmethod(_probe)
     feed: OpenFeed | None = None
 
     def __init__(self, by_slot: bool = False) -> None:

@@ -104,5 +104,25 @@ BEGIN
         ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
 END $$;
 
+-- DROP TABLE of a client, which also drops the table's records and its view.
+CREATE PROCEDURE hg_standin.dropped(tbl text) LANGUAGE plpgsql SECURITY DEFINER SET client_min_messages = warning AS $$
+DECLARE
+    t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = to_regclass(tbl));
+BEGIN
+    IF to_regclass(tbl) IS NULL THEN
+        RETURN;
+    END IF;
+    IF NOT pg_has_role(session_user, (SELECT relowner FROM pg_class WHERE oid = to_regclass(tbl)), 'USAGE') THEN
+        RAISE EXCEPTION 'must be owner of table %', tbl USING ERRCODE = '42501';
+    END IF;
+    EXECUTE format('DROP TABLE %s CASCADE', to_regclass(tbl));
+    IF t.rel IS NOT NULL THEN
+        EXECUTE format('DROP TABLE IF EXISTS hg_log.%I', t.log);
+        EXECUTE format('DROP FUNCTION IF EXISTS hg_standin.written_%s()', t.rel);
+        DELETE FROM hg_standin.property WHERE rel = t.rel;
+        DELETE FROM hg_standin.tab WHERE rel = t.rel;
+    END IF;
+END $$;
+
 GRANT USAGE ON SCHEMA hologres, hg_log, hg_base, hg_standin TO PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA hologres TO PUBLIC;
