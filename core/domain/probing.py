@@ -7,7 +7,7 @@ A table belongs to the probe once its CREATE was sent and not rejected; the prob
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
@@ -223,6 +223,10 @@ Found = tuple[str, ProbeFinding, str]
 """A question's name, its answer and the evidence."""
 
 
+class Session(Protocol):
+    def close(self) -> None: ...
+
+
 class Context(Protocol):
     """The sessions of a probe, with the answers found so far."""
 
@@ -230,6 +234,7 @@ class Context(Protocol):
 
 
 C = TypeVar("C", bound=Context)
+S = TypeVar("S", bound=Session)
 Group = tuple[str, tuple[str, ...], Callable[[C], Iterator[Found]]]
 """A topic, the names of its questions, and the function that asks them; each group prepares the next."""
 
@@ -326,6 +331,16 @@ class ScratchTables:
                 left.append(Left(table, why, statement(table)))
         self.ours = [one.table for one in left]
         return left
+
+
+def why_left(opened: Callable[[], S], drop: Callable[[S], object]) -> str:
+    """Drop a table in a session of its own; return why it still exists, or "" if it does not."""
+    with closing(opened()) as session:
+        try:
+            drop(session)
+        except SlotkeeperError as error:
+            return error.message
+    return ""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_970,
+    "core/domain": 10_980,
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_370,
@@ -22,9 +22,9 @@ MOST_LINES = {
     "core/library": 560,
     "core/ports": 2_225,
     "core/services": 2_310,
-    "core/sinks": 14_490,
+    "core/sinks": 14_520,
     "core/slots": 2_400,
-    "core/sources": 19_550,
+    "core/sources": 19_640,
     "core/spark": 2_300,
     "core/state": 2_830,
     "core/verify": 420,
@@ -79,7 +79,8 @@ probes of an orchestrator are a command of 70. Rows in quarantine
 that a change of columns has outdated are 45 lines of the sinks and 10 of the domain. Forms of
 expressions that the evaluator or Flink reads in another way are rejected: 35 lines of the domain and 30 of `import`.
 Deleted rows without raw values are 15 lines of the sinks; passwords with signs of a URL are 25 lines of `import`.
-Probes of every kind (ADR 108) are 210 lines of the domain, 590 of the sources and 380 of the sinks.
+Probes of every kind (ADR 108) are 230 lines of the domain, 670 of the sources and 400 of the sinks, of which the
+texts of the questions are 200.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 567, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

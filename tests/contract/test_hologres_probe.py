@@ -53,7 +53,7 @@ def test_each_answer_agrees_with_the_settings_of_the_server(
 ) -> None:
     report = asked(config, capsys)
     assert [one["name"] for one in report["answers"] if one["because"] and one["answer"] is not None] == []
-    rest = {"oldest_of_empty": "0", "newest_of_empty": "0", "slots_left": "none", "off_and_on": "none"}
+    rest = {"oldest_of_empty": "0", "newest_of_empty": "0"}
     assert answers(report) == DOCUMENTED | rest
     assert (report["kind"], report["stand_in"], report["reader_right"]) == ("hologres", True, True)
     assert report["schema"] == SCHEMA and left(hologres) == []

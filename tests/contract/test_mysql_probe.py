@@ -24,7 +24,6 @@ EXPECTED = {
     "reader_exact": "yes",
     "full_old_images": "yes",
     "rollback_hidden": "yes",
-    "heartbeats": "yes",
     "uncommitted_hidden": "yes",
     "writers_listed": "yes",
     "snapshot_position": "yes",

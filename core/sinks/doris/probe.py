@@ -27,6 +27,7 @@ from slotkeeper.core.domain.probing import (
     questions_of,
     short,
     usable_schema,
+    why_left,
     yes_or_no,
 )
 from slotkeeper.core.domain.progress import LaneKey
@@ -320,16 +321,6 @@ def _sequences(ctx: DorisProbing) -> Iterator[Found]:
     yield "sequence_decides", needs(found == ["newer"], True, "a late load would replace a newer row"), str(found)
 
 
-def _drop(login: Login, table: str) -> str:
-    """Drop a table; return why it still exists, or "" if it does not."""
-    with closing(MysqlQueries(login, "sink")) as session:
-        try:
-            session.rows(_drop_statement(table))
-        except SlotkeeperError as error:
-            return error.message
-    return ""
-
-
 _OF_ROWS = tuple(name for name, one in QUESTIONS.items() if one.topic == "rows" and name != "sequence_decides")
 GROUPS: tuple[Group[DorisProbing], ...] = (
     ("server", tuple(name for name, one in QUESTIONS.items() if one.topic == "server"), _server),
@@ -374,10 +365,10 @@ def probe(login: Login) -> Probe:
     def ask(asked: ProbeAsked) -> tuple[Sequence[Answer], dict[str, bool | None]]:
         ctx = DorisProbing(login, f"{asked.plan.schema}.{asked.plan.table}")
 
-        def drop() -> list[Left]:
-            return ctx.scratch.drop(lambda table: _drop(login, table), _drop_statement)
+        def drop(table: str) -> str:
+            return why_left(lambda: MysqlQueries(login, "sink"), lambda session: session.rows(_drop_statement(table)))
 
-        with dropped(drop, asked.left, asked.ending), closing(ctx.session):
+        with dropped(lambda: ctx.scratch.drop(drop, _drop_statement), asked.left, asked.ending), closing(ctx.session):
             ctx.make("")
             return ASKS.run(ctx, asked.progress, time.monotonic), {}
 

@@ -60,12 +60,6 @@ class HoloConnection:
         self.session.close()
 
 
-def _probe(login: Login) -> Probe:
-    from slotkeeper.core.sources.hologres.probe import probe  # only the probe needs this file
-
-    return probe(login)
-
-
 class HoloKind:
     """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`.
 
@@ -73,7 +67,6 @@ class HoloKind:
     """
 
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
-    probe = staticmethod(_probe)
     feed: OpenFeed | None = None
 
     def __init__(self, by_slot: bool = False) -> None:
@@ -82,6 +75,12 @@ class HoloKind:
         self.positions: Positions = SLOT_POSITIONS if by_slot else POSITIONS
         self.traits = SLOT_TRAITS if by_slot else TRAITS
         self.words = SLOT_WORDS if by_slot else WORDS
+
+    @staticmethod
+    def probe(login: Login) -> Probe:
+        from slotkeeper.core.sources.hologres.probe import probe  # only the probe needs this file
+
+        return probe(login)
 
     def connect(self, login: Login, polls: bool = False) -> HoloConnection:
         return HoloConnection(login, self._by_slot)

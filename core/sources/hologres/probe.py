@@ -29,6 +29,7 @@ from slotkeeper.core.domain.probing import (
     questions_of,
     short,
     usable_schema,
+    why_left,
     yes_or_no,
 )
 from slotkeeper.core.domain.spec import BinlogOptions
@@ -74,21 +75,14 @@ key_on_one_shard = yes: all records of a key are on one shard
     no order between shards is needed
 stream_equal = yes: a stream without a slot returns the same changes as SQL (Hologres 2.1 and later)
     required only by jobs with read_by = "stream"
-slots_left: slots on the table after it was read
-    no slot retains records
 [cursors | Hologres, "Subscribe to Hologres binlogs"]
 cursor_lsn_inclusive = yes: hg_get_binlog_cursor_by_lsn finds a record at exactly the given LSN
     the oldest unread record of a position is searched with the next LSN
 cursor_time_inclusive = yes: hg_get_binlog_cursor_by_timestamp finds a record of exactly the given time
     a start at a time includes it
-[changes | Hologres, "Subscribe to Hologres binlogs"]
-generate_binlog_off = yes: writes with hg_experimental_generate_binlog = off are not recorded
-    such rows reach the target only by a snapshot; `slotkeeper verify` finds them
+[truncate | Hologres, "TRUNCATE"]
 truncate_seen = yes: TRUNCATE changes table_id, or the LSNs start over
     the job stops (SCHEMA CHANGED, SOURCE OLDER): TRUNCATE writes no records
-    Hologres, "TRUNCATE"
-off_and_on: the records that remain after binlog.level was set to none and back to replica
-    a job that sees the level none stops with SLOT LOST; it also compares the record at its position
 [not asked | ]
 lower_lsn_later: whether a lower LSN can appear after a higher one under concurrent writes
     `binlog_visibility_lag` is for servers on which this happens
@@ -270,8 +264,6 @@ def _read(ctx: HoloProbing, wanted: dict[str, list[tuple[str | None, ...]]]) -> 
     except SlotkeeperError as error:
         finding = ProbeFinding(None, because=f"no stream can be opened: {short(error)}")
     yield "stream_equal", finding, version
-    slots = [str(row[0]) for row in ctx.session.rows("slots", catalog.parts(ctx.table))]
-    yield "slots_left", ProbeFinding(" ".join(slots) or "none"), f"{len(slots)} slots"
 
 
 def _cursors(ctx: HoloProbing) -> Iterator[Found]:
@@ -289,39 +281,18 @@ def _cursors(ctx: HoloProbing) -> Iterator[Found]:
     yield "cursor_time_inclusive", needs(exact, True, "a start at a time would omit its records"), f"{at}: {found[:1]}"
 
 
-def _changes(ctx: HoloProbing) -> Iterator[Found]:
-    before = len(ctx.records())
-    with ctx.session.pinned():
-        ctx.act("SET hg_experimental_generate_binlog = off", "INSERT INTO {t} VALUES (100, 'hidden')")
-        ctx.act("SET hg_experimental_generate_binlog = on")
-    hidden = len(ctx.records()) - before
-    yield "generate_binlog_off", yes_or_no(hidden == 0), f"{hidden} records"
+def _truncate(ctx: HoloProbing) -> Iterator[Found]:
     state, top = catalog.read_table(ctx.session, ctx.table), max((row[1] for row in ctx.records()), default=0)
     ctx.act("TRUNCATE {t}", "INSERT INTO {t} VALUES (101, 'after')")
     after, records = catalog.read_table(ctx.session, ctx.table), ctx.records()
     seen = after.identity.oid != state.identity.oid or max((row[1] for row in records), default=0) < top
     finding = needs(seen, True, "the target would keep the rows: reset the slot after a TRUNCATE")
     yield "truncate_seen", finding, f"id {state.identity.oid} before, {after.identity.oid} after"
-    name = literal(dotted(ctx.table))
-    count = len(ctx.records())
-    for level in ("none", "replica"):
-        ctx.act(f"CALL set_table_property({name}, 'binlog.level', '{level}')")
-    yield "off_and_on", ProbeFinding("none" if not (left := len(ctx.records())) else f"{left} of {count}"), f"{count}"
-
-
-def _drop(login: Login, table: str) -> str:
-    """Drop a table; return why it still exists, or "" if it does not."""
-    with closing(HoloSession(login.endpoint, login.password, login.name)) as session:
-        try:
-            session.answered(pg.sql.SQL(_drop_statement(table)), None, _MAKE_MS)
-        except SlotkeeperError as error:
-            return error.message
-    return ""
 
 
 GROUPS: tuple[Group[HoloProbing], ...] = tuple(
     (topic, tuple(name for name, one in QUESTIONS.items() if one.topic == topic), ask)
-    for topic, ask in (("table", _table), ("reading", _reading), ("cursors", _cursors), ("changes", _changes))
+    for topic, ask in (("table", _table), ("reading", _reading), ("cursors", _cursors), ("truncate", _truncate))
 )
 ASKS = Questionnaire(QUESTIONS, NEVER_ASKED, GROUPS)
 
@@ -329,8 +300,11 @@ ASKS = Questionnaire(QUESTIONS, NEVER_ASKED, GROUPS)
 def probe(login: Login) -> Probe:
     """Return the probe over sessions of a login."""
 
+    def opened() -> HoloSession:
+        return HoloSession(login.endpoint, login.password, login.name)
+
     def plan(name: str, schema: str, prod: bool) -> ProbePlan:
-        with closing(HoloSession(login.endpoint, login.password, login.name)) as session:
+        with closing(opened()) as session:
             version, user = session.rows("server")[0][:2]
             user = str(user)
 
@@ -358,10 +332,11 @@ def probe(login: Login) -> Probe:
     def ask(asked: ProbeAsked) -> tuple[Sequence[Answer], dict[str, bool | None]]:
         ctx = HoloProbing(login, f"{asked.plan.schema}.{asked.plan.table}")
 
-        def drop() -> list[Left]:
-            return ctx.scratch.drop(lambda table: _drop(login, table), _drop_statement)
+        def drop(table: str) -> str:
+            statement = pg.sql.SQL(_drop_statement(table))
+            return why_left(opened, lambda session: session.answered(statement, None, _MAKE_MS))
 
-        with dropped(drop, asked.left, asked.ending), closing(ctx):
+        with dropped(lambda: ctx.scratch.drop(drop, _drop_statement), asked.left, asked.ending), closing(ctx):
             ctx.make()
             return ASKS.run(ctx, asked.progress, time.monotonic), {}
 

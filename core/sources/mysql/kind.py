@@ -88,12 +88,6 @@ class NothingByHand:
         return "-- a MySQL server stores no position: no statement to run"
 
 
-def _probe(login: Login) -> Probe:
-    from slotkeeper.core.sources.mysql.probe import probe  # only the probe needs this file
-
-    return probe(login)
-
-
 class MysqlKind:
     """MySQL and MariaDB; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
@@ -102,8 +96,13 @@ class MysqlKind:
     traits = TRAITS
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
-    probe = staticmethod(_probe)
     feed: OpenFeed | None = staticmethod(open_feed)
+
+    @staticmethod
+    def probe(login: Login) -> Probe:
+        from slotkeeper.core.sources.mysql.probe import probe  # only the probe needs this file
+
+        return probe(login)
 
     def connect(self, login: Login, polls: bool = False) -> MysqlConnection:
         return MysqlConnection(login)

@@ -28,12 +28,13 @@ from slotkeeper.core.domain.probing import (
     questions_of,
     short,
     usable_schema,
+    why_left,
     yes_or_no,
 )
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.pipe import rows_of
-from slotkeeper.core.errors import AccessRefused, ErrorKind, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.errors import AccessRefused, ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import Probe, ProbeAsked
 from slotkeeper.core.sources.mysql import retention, side_effects, starts
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours
@@ -41,9 +42,9 @@ from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession, filters
 from slotkeeper.core.sources.mysql.source import SHARD
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
-from slotkeeper.core.sources.mysql.stream import Follower, Reading, Stream, there
+from slotkeeper.core.sources.mysql.stream import Follower, there
 from slotkeeper.core.sources.mysql.tables import shown
-from slotkeeper.core.sources.mysql.transactions import Alive, TableRows
+from slotkeeper.core.sources.mysql.transactions import TableRows
 
 _TEXT = """
 [server | MySQL, "Binary Logging Options and Variables"]
@@ -76,9 +77,6 @@ full_old_images: the images before an update or a delete have the values of all 
     MySQL, "Binary Logging Options and Variables" (binlog_row_image)
 rollback_hidden = yes: a transaction that is rolled back is not in the binlog
     its rows would be applied
-heartbeats = yes: an idle stream sends heartbeats
-    a stream that sends nothing for stream_read_timeout is closed and opened again
-    MySQL, "CHANGE REPLICATION SOURCE TO Statement" (SOURCE_HEARTBEAT_PERIOD)
 [transactions | MySQL, "The Binary Log"]
 uncommitted_hidden = yes: an open transaction is not in the binlog
     a position is the end of a transaction
@@ -139,7 +137,6 @@ _LEFT = (
 _SYNCED = ("sync_binlog", "innodb_flush_log_at_trx_commit")
 _SECONDS = 30.0
 """Time limit of a statement about a scratch table."""
-_SILENT = 5.0
 _CONNECTIONS = 3
 
 
@@ -150,16 +147,6 @@ def _made(table: str, end: str) -> str:
 
 def _drop_statement(table: str) -> str:
     return f"DROP TABLE IF EXISTS {shown(table)}"
-
-
-def _drop(login: Login, table: str) -> str:
-    """Drop a table; return why it still exists, or "" if it does not."""
-    with closing(MysqlSession(login)) as session:
-        try:
-            session.rows(_drop_statement(table), (), _SECONDS)
-        except SlotkeeperError as error:
-            return error.message
-    return ""
 
 
 class MysqlProbing:
@@ -370,34 +357,12 @@ def _cascades(ctx: MysqlProbing) -> Iterator[Found]:
     yield "cascades_recorded", finding, f"{events} row events; the job relies on them: {'yes' if trusted else 'no'}"
 
 
-def _idle(ctx: MysqlProbing) -> Iterator[Found]:
-    session = ctx.session
-    reading = Reading(
-        session.replica("probe heartbeat"), [(ctx.source.seen.schema, ctx.source.seen.name)], silent_seconds=_SILENT
-    )
-    stream = Stream(session.connect_same, session.place, session.user, ctx.source.newest(), reading)
-    late = time.monotonic() + _SILENT
-    with closing(stream):
-        try:
-            for item in stream.events(blocking=True):
-                if isinstance(item, Alive):
-                    yield "heartbeats", yes_or_no(True), ""
-                    return
-                if time.monotonic() > late:
-                    break
-            finding = ProbeFinding(None, because="other writers keep the binlog moving")
-        except Unreachable as error:
-            finding = needs(False, True, f"idle streams would be closed again and again: {short(error)}")
-    yield "heartbeats", finding, ""
-
-
 GROUPS: tuple[Group[MysqlProbing], ...] = (
     ("server", tuple(name for name, one in QUESTIONS.items() if one.topic == "server"), _server),
     ("reading", ("reader_exact", "full_old_images", "rollback_hidden"), _reading),
     ("transactions", tuple(name for name, one in QUESTIONS.items() if one.topic == "transactions"), _transactions),
     ("statements", ("alter_recorded", "truncate_recorded"), _ddl),
     ("cascades", ("cascades_recorded",), _cascades),
-    ("heartbeats", ("heartbeats",), _idle),
 )
 ASKS = Questionnaire(QUESTIONS, NEVER_ASKED, GROUPS)
 
@@ -440,15 +405,16 @@ def probe(login: Login) -> Probe:
     def ask(asked: ProbeAsked) -> tuple[list[Answer], dict[str, bool | None]]:
         ctx = MysqlProbing(login, f"{asked.plan.schema}.{asked.plan.table}", asked.jobs)
 
-        def drop() -> list[Left]:
-            return ctx.scratch.drop(lambda table: _drop(login, table), _drop_statement)
+        def drop(table: str) -> str:
+            statement = _drop_statement(table)
+            return why_left(lambda: MysqlSession(login), lambda session: session.rows(statement, (), _SECONDS))
 
         def blocked(number: int) -> str:
             return (
                 "the server's filters hide the scratch tables" if number > 1 and ctx.hidden(asked.plan.schema) else ""
             )
 
-        with dropped(drop, asked.left, asked.ending), closing(ctx):
+        with dropped(lambda: ctx.scratch.drop(drop, _drop_statement), asked.left, asked.ending), closing(ctx):
             ctx.make("")
             return ASKS.run(ctx, asked.progress, time.monotonic, blocked), {}
 
