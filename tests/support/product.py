@@ -334,9 +334,11 @@ class Product:
         seed: int = 1,
         chunk: int = 50_000,
         spark: Mapping[str, str] | None = None,
+        small_disk: bool = False,
     ) -> None:
         self.rows, self.seed, self.chunk = rows, seed, chunk
-        self.demo = Demo(DemoOptions(rows=rows, dns=dns, seed=seed, spark=spark or {}), print)
+        options = DemoOptions(rows=rows, dns=dns, seed=seed, spark=spark or {}, small_disk=small_disk)
+        self.demo = Demo(options, print)
         self.demo.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.jobs: list[Mirrored] = []

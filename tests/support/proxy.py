@@ -120,6 +120,8 @@ class Proxy:
         if sent and data:
             self.on_sent(data)
             self.asked.set()
+        if data and not self._passes(one, other, data, sent):
+            return False
         dropped = (Line.BLACK_HOLE,) if sent else (Line.BLACK_HOLE, Line.HALF_OPEN)
         if self._line in dropped:
             if not data:  # the other end receives nothing, not even this, until the connection works again
@@ -136,6 +138,10 @@ class Proxy:
         if data:
             other.sendall(self._corrupted(data) if self._line is Line.CORRUPT else data)
         return bool(data)
+
+    def _passes(self, one: socket.socket, other: socket.socket, data: bytes, sent: bool) -> bool:
+        """Called in the line's thread before a piece of data is passed on; whether its line stays open."""
+        return True
 
     def _corrupted(self, data: bytes) -> bytes:
         if self.draw.random() >= CORRUPT_SHARE:

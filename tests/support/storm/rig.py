@@ -260,15 +260,15 @@ class Rig:
         view = self.job.view()
         amiss = [one for one in self.tables() if one.state == JobState.FAILED.value]
         if view.state is JobState.STOPPED:  # a reset of a job that has FAILED leaves it so
-            return [(JOB, view.state.value, until_started("", JOB))]
+            return [(self.job.name, view.state.value, until_started("", self.job.name))]
         if view.state is JobState.FAILED:
-            whole = JOB, view.reason, until_started(view.safe, JOB)
+            whole = self.job.name, view.reason, until_started(view.safe, self.job.name)
             return [*((one.source_table, one.reason, one.safe) for one in amiss), whole]
-        return [(one.source_table, one.reason, to_do(JOB, one)) for one in amiss if view.reported]
+        return [(one.source_table, one.reason, to_do(self.job.name, one)) for one in amiss if view.reported]
 
     def _cure(self, failed: Sequence[tuple[str, str, str]]) -> None:
         """Type the printed remedies: everything in backquotes, in its order; a job that has ended is started once."""
-        ended, done_already = any(name == JOB for name, _, _ in failed), set[str]()
+        ended, done_already = any(name == self.job.name for name, _, _ in failed), set[str]()
         for name, trouble, safe in failed:
             if trouble != JobState.STOPPED.value:
                 self.cured += 1
@@ -278,7 +278,7 @@ class Rig:
                 if words[:2] == ["slots", "reset"]:
                     if words[2] not in done_already and self.dry_and_done(*words):
                         done_already.add(words[2])
-                elif not ended or name == JOB:
+                elif not ended or name == self.job.name:
                     done = self.typed(*words, *(["--wait", "2m"] if words[:2] == ["jobs", "start"] else []))
                     self.say(f"  {' '.join(words)} ended with {done.code}: {_short(done.said)}")
 

@@ -1,0 +1,183 @@
+"""The moments at which a matrix harms its victims: each brings the job there, and back to an ordinary run afterwards.
+
+A phase at a point of the protocol is reached on the wire (`wire.Gate`), never by luck.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.demo.scaling import add_dn, remove_dn
+from tests.support.matrix.wire import Point, Stop
+from tests.support.matrix.world import ITEMS, JOB, LINES, SLOT, World
+from tests.support.printed import printed_to_repeat
+from tests.support.storm.rig import words_of
+
+REACHED = 60.0
+_FENCE = re.compile(rb"slotkeeper_progress(?: p)? SET position")
+_TRUE = re.compile(rb"pgxc_register_binlog_sync_point\([^)]*, true,")
+POINTS = {
+    "copy": Point("sink", re.compile(rb"slotkeeper_chunks SET state = 'done'")),
+    "before commit": Point("sink", _FENCE),
+    "after commit": Point("sink", _FENCE, answer=True),
+    "half registered": Point("source", _TRUE, _TRUE),
+    "reset": Point("source", _TRUE, _TRUE, re.compile(rb"/reset-")),
+    "shape change": Point("sink", re.compile(rb"ALTER TABLE"), re.compile(rb"ALTER TABLE")),
+    "DN change": Point("sink", re.compile(rb"slotkeeper_progress SET dns")),
+    "view round": Point("sink", re.compile(rb"slotkeeper_views SET rounds")),
+}
+
+
+@dataclass
+class Moment:
+    """The job at its point: `stop` is the connection that waits there, `command` a person's that is running."""
+
+    stop: Stop | None = None
+    command: subprocess.Popen[str] | None = None
+    leave: Callable[[], None] = lambda: None
+    """Bring the job back to an ordinary run; everything that a person has to do for that is in `refused`."""
+    refused: list[str] = field(default_factory=list)
+
+
+def enter(world: World, phase: str, draw: random.Random) -> Moment:
+    """Bring the job to a phase; AssertionError if it does not get there."""
+    if phase == "idle":
+        world.load.quiet()
+        world.settle(person=False)
+        return Moment()
+    world.load.start()
+    if phase == "stream":
+        world.rest(draw.uniform(0.3, 2.0))
+        return Moment()
+    if phase in ("copy", "reset", "shape change", "DN change"):
+        world.base = {}
+    if phase == "copy":
+        return _copy(world)
+    if phase == "reset":
+        return _reset(world)
+    if phase == "DN change":
+        return _scaled(world)
+    stop = _armed(world, phase)
+    if phase == "shape change":
+        added = sum(one.startswith("added_") for one in world.columns(LINES))
+        kind = draw.choice(("integer", "text DEFAULT 'new'", "numeric(12,2) DEFAULT 7.77", "timestamptz"))
+        world.at_source(f"ALTER TABLE {LINES} ADD COLUMN added_{added} {kind}")
+    return _at(world, Moment(stop))
+
+
+def _armed(world: World, phase: str) -> Stop:
+    return world.gate(POINTS[phase].side).stop_at(POINTS[phase])
+
+
+def _at(world: World, moment: Moment) -> Moment:
+    assert moment.stop is not None
+    assert moment.stop.reached.wait(REACHED), f"{moment.stop.point} was not reached; {world.story()}"
+    return moment
+
+
+def _copy(world: World) -> Moment:
+    """A person has reset a table to a new snapshot, and has started it."""
+    world.must("jobs", "stop", JOB, "--table", LINES, "--wait", "2m")
+    assert world.dry_and_done("slots", "reset", LINES, SLOT, "--to", "snapshot"), world.story()
+    stop = _armed(world, "copy")
+    command = world.begun("jobs", "start", JOB, "--table", LINES)
+    moment = Moment(stop, command)
+
+    def leave() -> None:
+        said, _ = command.communicate(timeout=120)
+        if command.returncode:
+            world.say(f"  jobs start ended with {command.returncode}: {' '.join(said.split())[:300]}")
+            _started(world, moment)
+
+    moment.leave = leave
+    return _at(world, moment)
+
+
+def _reset(world: World) -> Moment:
+    """A reset to an earlier point has written the rows and registers them."""
+    world.load.purger.held.set()
+    world.must("jobs", "stop", JOB, "--table", ITEMS, "--wait", "2m")
+    plan = world.must("slots", "reset", ITEMS, SLOT, "--to", "earliest")
+    (command,) = printed_to_repeat(plan)
+    stop = _armed(world, "reset")
+    moment = Moment(stop, world.begun(*words_of(command)))
+
+    def leave() -> None:
+        assert moment.command is not None
+        said, _ = moment.command.communicate(timeout=180)
+        world.load.purger.held.clear()
+        if moment.command.returncode:
+            line = " ".join(said.split())[:300] or f"killed ({moment.command.returncode})"
+            world.say(f"  the reset ended with {moment.command.returncode}: {line}")
+            moment.refused.append("RESET UNFINISHED")
+            resumed = world.typed("slots", "reset", "--resume", ITEMS, SLOT)
+            world.say(f"  --resume ended with {resumed.code}: {' '.join(resumed.said.split())[:300]}")
+        _started(world, moment)
+
+    moment.leave = leave
+    return _at(world, moment)
+
+
+def _started(world: World, moment: Moment) -> None:
+    """Start the tables that a person has stopped for the phase, whatever state the job is in."""
+
+    def started() -> bool:
+        for one in world.tables():
+            if one.state in ("STOPPED", "PAUSED"):
+                answer = world.typed("jobs", "start", JOB, "--table", one.source_table)
+                if answer.code:
+                    world.say(f"  jobs start --table ended with {answer.code}: {' '.join(answer.said.split())[:300]}")
+        return not any(one.state in ("STOPPED", "PAUSED") for one in world.tables())
+
+    world.wait(started, 120, "the stopped tables to run", every=1.0)
+
+
+def _scaled(world: World) -> Moment:
+    """A DN joins or leaves, and the job adopts the new set."""
+    warehouse = world.product.warehouse
+    name = "dn_3"
+    there = any(dn == name for dn, _ in warehouse.nodes())
+    change = remove_dn if there else add_dn
+    stop = _armed(world, "DN change")
+    failed: list[Exception] = []
+
+    def scale() -> None:
+        try:
+            change(warehouse, name, timeout=60)
+        except (SlotkeeperError, pg.DriverError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=scale, name="scaling", daemon=True)
+    thread.start()
+
+    def leave() -> None:
+        thread.join(120)
+        for error in failed:
+            world.say(f"  the change of the DNs: {' '.join(str(error).split())[:200]}")
+
+    return _at(world, Moment(stop, leave=leave))
+
+
+def closed(world: World) -> None:
+    """Let everything pass again, after a cell that has failed."""
+    for side in ("source", "sink"):
+        gate = world.gate(side)
+        gate.pass_all()
+        gate.whole(True)
+    with suppress(Exception):
+        world.load.purger.held.clear()
+
+
+def warm(world: World) -> None:
+    """Sessions of a job that has just started: each lane has taken a step."""
+    with closing(world.product.connect()):
+        world.load.start()
+    world.settle(person=False)
