@@ -246,7 +246,8 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         job = reset_service.job_of(loaded, its_table, its_slot)
         if _by_owner(ctx, loaded, job, "resume", {"table": its_table, "slot": its_slot, "steal": steal}, "", as_json):
             continue
-        _tell(_on(loaded, job, reset_apply.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
+        done = _on(loaded, job, reset_apply.resume, steal, resuming=True)
+        _tell(done, start_alone(loaded, job), as_json, select.ascii_only(ctx))
 
 
 def _by_owner(
@@ -322,7 +323,14 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     raise Refused(f"unknown backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
 
 
-def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
+def _on(
+    loaded: Loaded,
+    job: JobSpec,
+    act: Callable[[ResetContext], Any],
+    steal: str = "",
+    lock: bool = True,
+    resuming: bool = False,
+) -> Any:
     """Run `act` in the context of a reset. `lock` prevents a start of the job on this host in the meantime."""
     with Store.open(loaded.state_dir) as store:
         locked = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
@@ -331,7 +339,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
             reset_service.reset_context(
                 job,
                 store.folder,
-                lambda: at_rest(store, job.name, job.channel.source_table),
+                lambda: at_rest(store, job.name, job.channel.source_table, resuming),
                 lambda text, awaits: _record(store, job.name, text, awaits),
                 steal,
                 diagnostics.warn,
@@ -360,11 +368,12 @@ def _progress(slot: str) -> Callable[[ResetStep, int, int], None]:
     return at
 
 
-def at_rest(store: Store, job: str, table: str) -> Check:
+def at_rest(store: Store, job: str, table: str, resuming: bool = False) -> Check:
     """Check that the job's state allows a reset and no process runs, or that its driver reports this table as stopped.
 
     A job that never ran counts as not running. A job that has ended is checked after its processes have exited. A table
-    for which a pause was requested does not count as stopped, because it stops only briefly.
+    for which a pause was requested does not count as stopped, because it stops only briefly. `resuming`: a DEAD job
+    fits, because `jobs ensure` starts it only after the unfinished reset has ended.
     """
     name = "job not running"
     if store.job(job) is None:
@@ -393,9 +402,12 @@ def at_rest(store: Store, job: str, table: str) -> Check:
         where = "on another host, as far as is known" if view.elsewhere else "here"
         return Check(name, False, f"job {job} is {view.state.value} and its process is running {where}; stop it first")
     try:
-        transition(view.state, JobEvent.RESET)
+        if not (resuming and view.state is JobState.DEAD):
+            transition(view.state, JobEvent.RESET)
     except Refused:
-        return Check(name, False, f"job {job} is {view.state.value}; a reset requires STOPPED, FAILED or AWAITS COPY")
+        cure = f"; first run `slotkeeper jobs stop {typed(job)}`" if view.state is JobState.DEAD else ""
+        why = f"job {job} is {view.state.value}; a reset requires STOPPED, FAILED or AWAITS COPY"
+        return Check(name, False, f"{why}{cure}")
     return Check(name, True, f"{view.state.value}, no running process")
 
 

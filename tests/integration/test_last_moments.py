@@ -17,7 +17,8 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import Limits
 from slotkeeper.core.state.sqlite import Store
-from tests.support.jobs import FAST, Jobs
+from tests.support.jobs import FAST, SOON, Jobs
+from tests.support.waiting import until
 
 JOB = "orders"
 SLOW = Limits(poll=FAST.poll, stop=60.0, grace=60.0)
@@ -53,3 +54,15 @@ def test_one_that_does_not_go_is_named_after_a_while(jobs: Jobs, monkeypatch: py
     ended(jobs)
     found = at_rest(jobs.store, JOB, "ods.t")
     assert not found.ok and "its process is running here; stop it first" in found.sentence
+
+
+def test_an_unfinished_reset_is_resumed_although_its_job_was_killed_and_a_new_one_is_not_made(jobs: Jobs) -> None:
+    """`jobs ensure` refuses the job until the reset has ended, so that no other command can be the first."""
+    view = jobs.start(JOB)
+    assert view.supervisor is not None and view.driver is not None
+    for known in (view.supervisor, view.driver):
+        processes.kill_members(known)
+    until(lambda: jobs.view_of_job(JOB).state is JobState.DEAD, SOON, "the job to be dead")
+    assert at_rest(jobs.store, JOB, "ods.t", resuming=True).ok
+    found = at_rest(jobs.store, JOB, "ods.t")
+    assert not found.ok and f"`slotkeeper jobs stop {JOB}`" in found.sentence

@@ -325,6 +325,7 @@ def in_state(shell: Shell, state: JobState, plan: str) -> None:
         return
     words = f"job {job} is {state.value}; a reset requires STOPPED, FAILED or AWAITS COPY"
     refused(shell.execute(plan, "--rows", "0"), words)
+    words = "no unfinished reset" if state is JobState.DEAD else words  # `jobs ensure` waits for the end of one
     refused(shell.call("slots", "reset", *shell.place, "--resume"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)
     assert shell.planned("--to", "earliest")["possible"] is False

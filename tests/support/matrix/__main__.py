@@ -23,7 +23,7 @@ from tests.support.matrix.phases import POINTS, Moment
 from tests.support.matrix.victims import VICTIMS
 from tests.support.matrix.world import JOB, World
 from tests.support.memory import memory_disk
-from tests.support.report import FOLDER, Page
+from tests.support.report import Page
 
 PHASES = ("idle", "stream", *POINTS)
 NOT_APPLICABLE: dict[tuple[str, str], str] = {
@@ -73,8 +73,8 @@ def why_not(victim: str, phase: str, runner: str, root: bool) -> str:
 class Run:
     """One matrix; a new world is made after each cell that has failed."""
 
-    def __init__(self, folder: Path, runner: str, seed: int, page: Page, log: Path) -> None:
-        self.folder, self.runner, self.seed, self.page, self.log = folder, runner, seed, page, log
+    def __init__(self, folder: Path, runner: str, seed: int, log: Path) -> None:
+        self.folder, self.runner, self.seed, self.log = folder, runner, seed, log
         self.cells: list[Cell] = []
         self._world: World | None = None
         self._worlds = 0
@@ -186,14 +186,14 @@ def main() -> int:
     for (victim, phase), why in reasons.items():
         if why:
             print(f"not applicable: {victim} x {phase}: {why}", flush=True)
+            page.add(victim, phase, "-", f"not applicable: {why}", "-", "-")
     print(f"seed {asked.seed}, runner {asked.runner}, {sum(not why for why in reasons.values())} cells", flush=True)
     with tempfile.TemporaryDirectory(dir=memory_disk(with_programs=True), prefix="slotkeeper-matrix-") as place:
-        run = Run(Path(place), asked.runner, asked.seed, page, FOLDER.parent / ".cache" / f"matrix-{asked.runner}.log")
+        run = Run(Path(place), asked.runner, asked.seed, page.file.with_suffix(".log"))
         try:
-            for victim, phase in cells:
-                if reasons[victim, phase]:
-                    continue
+            for victim, phase in (cell for cell in cells if not reasons[cell]):
                 cell = run.play(victim, phase)
+                page.about = f"{about}. {summary(run.cells)}."
                 seconds = "-" if cell.seconds is None else f"{cell.seconds:.1f}"
                 page.add(victim, phase, cell.seed, cell.outcome, seconds, bool(cell.equal))
         finally:

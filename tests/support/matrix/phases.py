@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo.scaling import add_dn, remove_dn
+from tests.support.matrix.commands import Command
 from tests.support.matrix.wire import Point, Stop
 from tests.support.matrix.world import ITEMS, JOB, LINES, SLOT, World
 from tests.support.printed import printed_to_repeat
@@ -41,7 +41,7 @@ class Moment:
     """The job at its point: `stop` is the connection that waits there, `command` a person's that is running."""
 
     stop: Stop | None = None
-    command: subprocess.Popen[str] | None = None
+    command: Command | None = None
     leave: Callable[[], None] = lambda: None
     """Bring the job back to an ordinary run; everything that a person has to do for that is in `refused`."""
     refused: list[str] = field(default_factory=list)
@@ -118,6 +118,7 @@ def _reset(world: World) -> Moment:
             line = " ".join(said.split())[:300] or f"killed ({moment.command.returncode})"
             world.say(f"  the reset ended with {moment.command.returncode}: {line}")
             moment.refused.append("RESET UNFINISHED")
+            _alive(world)
             resumed = world.typed("slots", "reset", "--resume", ITEMS, SLOT)
             world.say(f"  --resume ended with {resumed.code}: {' '.join(resumed.said.split())[:300]}")
         _started(world, moment)
@@ -129,6 +130,8 @@ def _reset(world: World) -> Moment:
 def _started(world: World, moment: Moment) -> None:
     """Start the tables that a person has stopped for the phase, whatever state the job is in."""
 
+    _alive(world)
+
     def started() -> bool:
         for one in world.tables():
             if one.state in ("STOPPED", "PAUSED"):
@@ -138,6 +141,17 @@ def _started(world: World, moment: Moment) -> None:
         return not any(one.state in ("STOPPED", "PAUSED") for one in world.tables())
 
     world.wait(started, 120, "the stopped tables to run", every=1.0)
+
+
+def _alive(world: World) -> None:
+    """Wait until the job runs; a dead one is started by the timer's `jobs ensure`, as `settle` does."""
+
+    def alive() -> bool:
+        world.ensure()
+        view = world.job.view()
+        return view.driver_alive and view.reported
+
+    world.wait(alive, 120, "the job to run", every=0.5)
 
 
 def _scaled(world: World) -> Moment:

@@ -18,6 +18,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.demo.run import SINK_DATABASE, SINK_USER
 from slotkeeper.demo.writers import CONTENTION, gone
 from tests.support.matrix.clock.sitecustomize import VARIABLE
+from tests.support.matrix.commands import Command
 from tests.support.matrix.wire import Gate
 from tests.support.polling import server
 from tests.support.product import Mirrored, Product
@@ -222,6 +223,9 @@ class World(Rig):
         line = self.line(side)
         assert isinstance(line, Gate)
         return line
+
+    def begun(self, *words: str) -> Command:  # type: ignore[override]
+        return Command(self.runner, self.job.config, *words)
 
     def typed(self, *words: str) -> Answer:
         began = time.monotonic()

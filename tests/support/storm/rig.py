@@ -246,10 +246,11 @@ class Rig:
         raise AssertionError(f"still FAILED after {CURES} remedies; {self.story()}")
 
     def _arrives(self, number: int) -> bool:
-        self._ensure()
+        self.ensure()
         return self.arrived(number)
 
-    def _ensure(self) -> None:
+    def ensure(self) -> None:
+        """Run `jobs ensure` if the job is dead, as the timer does."""
         if self.job.view().state is JobState.DEAD:
             self.ensured += 1
             answer = self.typed("jobs", "ensure", "--reason", "the timer")
