@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -30,7 +31,7 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
     **{
         ("console", phase): "the console only reads; nothing of this phase depends on it"
         for phase in PHASES
-        if phase not in ("idle", "stream", "copy", "reset")
+        if phase not in ("idle", "stream", "reset")
     },
     **{
         ("failover to an older copy", phase): "the older copy is from before the phase, whichever point it has reached"
@@ -178,6 +179,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=("spark", "local"), default="spark")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     victims, moments = _chosen(asked.victims, list(VICTIMS)), _chosen(asked.phases, list(PHASES))
     about = "One job of two tables and a view; source: stand-in for DWS, sink: PostgreSQL. Runner: " + asked.runner
     page = Page("matrix", "The chaos matrix", about, ("victim", "phase", "seed", "outcome", "seconds", "equal"))

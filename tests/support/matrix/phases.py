@@ -59,14 +59,12 @@ def enter(world: World, phase: str, draw: random.Random) -> Moment:
         return Moment()
     if phase in ("copy", "reset", "shape change", "DN change"):
         world.base = {}
-    if phase == "copy":
-        return _copy(world)
     if phase == "reset":
         return _reset(world)
     if phase == "DN change":
         return _scaled(world)
     stop = _armed(world, phase)
-    if phase == "shape change":
+    if phase in ("copy", "shape change"):  # the job copies a table again whose columns have changed
         added = sum(one.startswith("added_") for one in world.columns(LINES))
         kind = draw.choice(("integer", "text DEFAULT 'new'", "numeric(12,2) DEFAULT 7.77", "timestamptz"))
         world.at_source(f"ALTER TABLE {LINES} ADD COLUMN added_{added} {kind}")
@@ -81,24 +79,6 @@ def _at(world: World, moment: Moment) -> Moment:
     assert moment.stop is not None
     assert moment.stop.reached.wait(REACHED), f"{moment.stop.point} was not reached; {world.story()}"
     return moment
-
-
-def _copy(world: World) -> Moment:
-    """A person has reset a table to a new snapshot, and has started it."""
-    world.must("jobs", "stop", JOB, "--table", LINES, "--wait", "2m")
-    assert world.dry_and_done("slots", "reset", LINES, SLOT, "--to", "snapshot"), world.story()
-    stop = _armed(world, "copy")
-    command = world.begun("jobs", "start", JOB, "--table", LINES)
-    moment = Moment(stop, command)
-
-    def leave() -> None:
-        said, _ = command.communicate(timeout=120)
-        if command.returncode:
-            world.say(f"  jobs start ended with {command.returncode}: {' '.join(said.split())[:300]}")
-            _started(world, moment)
-
-    moment.leave = leave
-    return _at(world, moment)
 
 
 def _reset(world: World) -> Moment:

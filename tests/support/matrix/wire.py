@@ -11,6 +11,7 @@ import socket
 import threading
 from dataclasses import dataclass, field
 from re import Pattern
+from weakref import WeakKeyDictionary
 
 from tests.support.proxy import Wire
 
@@ -68,7 +69,7 @@ class Gate(Wire):
     def __init__(self, port: int) -> None:
         super().__init__(port)
         self._stop: Stop | None = None
-        self._sessions: dict[socket.socket, _Session] = {}
+        self._sessions: WeakKeyDictionary[socket.socket, _Session] = WeakKeyDictionary()
 
     def stop_at(self, point: Point) -> Stop:
         self._stop = Stop(point)

@@ -36,6 +36,7 @@ SELECT = (
     "SELECT i.grp, count(*) AS n, sum(l.qty) AS qty, max(i.v) AS high FROM {items} i"
     " JOIN {lines} l ON l.item = i.id GROUP BY i.grp"
 )
+PATH = "PYTHONPATH"
 ROWS, GROUPS, RATE = 3_000, 20, 0.08
 CHUNK = 250
 _CONFIG = """
@@ -170,9 +171,10 @@ class World(Rig):
         self.clock = folder.with_name("clock")
         folder.mkdir(parents=True, exist_ok=True)
         self.clock.write_text("0", "ascii")
+        self._before = {name: os.environ.get(name) for name in (VARIABLE, PATH)}
         os.environ[VARIABLE] = str(self.clock)
         here = str(Path(__file__).parent / "clock")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
+        os.environ[PATH] = os.pathsep.join(filter(None, (here, self._before[PATH])))
         self.product = Product(folder, rows=10, dns=2, seed=seed, small_disk=os.geteuid() == 0)
         self.troubles: list[str] = []
         self.base: dict[str, int] = {}
@@ -213,6 +215,10 @@ class World(Rig):
         for line in (self.source_line, self.sink_line):
             line.pass_all()  # type: ignore[attr-defined]
         self.load.close()
+        for name, value in self._before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
         try:
             self.product.close()
         finally:
