@@ -131,12 +131,16 @@ class CopyOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ViewsTask:
-    """Builds of views, and rounds until no change waits, for at most `seconds` (a build takes as long as it needs)."""
+    """Builds of views, and rounds until no change waits, for at most `seconds` (a build takes as long as it needs).
+
+    `session`: the name of its session at the sink.
+    """
 
     job: JobSpec
     epoch: int
     builds: tuple[str, ...]
     seconds: float
+    session: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,9 @@ class Views(Protocol):
     def explain(self, target: str) -> Explained:
         """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
 
+    def at_work(self, session: str) -> bool:
+        """Return whether the session of a task of this job executes a statement, by its name."""
+
     def drop(self, target: str) -> bool:
         """Remove a view with its triggers and its table; return False if the table stays because no view created it."""
 

@@ -216,10 +216,10 @@ class _OpenedViews:
         self.session.close()
 
 
-def open_views(job: JobSpec, epoch: int) -> _OpenedViews:
+def open_views(job: JobSpec, name: str) -> _OpenedViews:
     """Open a session for the rounds of a job's views; raises ConfigError if this worker cannot resolve a secret."""
     with _named_worker():
-        session = store_session(job, f"{epoch}.views")
+        session = store_session(job, "", name=name)
         return _OpenedViews(session, session.views(job))
 
 

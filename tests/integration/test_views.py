@@ -511,7 +511,7 @@ def test_a_build_waits_only_briefly_for_open_writers_of_its_tables(layers: Layer
     try:
         with writer.cursor() as cursor:
             cursor.execute("BEGIN; INSERT INTO ods.orders VALUES (1, 1, 'a', 1, 1, 1)")
-            task = ViewsTask(layers.job, epoch, ("dws.by_status",), 0)
+            task = ViewsTask(layers.job, epoch, ("dws.by_status",), 0, "")
             assert work(views, task, SystemClock()).locked
             (row,) = views.rows()
             assert row.state is ViewState.STALE

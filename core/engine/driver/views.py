@@ -16,7 +16,7 @@ from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.views import ViewReport, ViewRow, ViewState
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.tasks import SharedRunner, ViewsOutcome, ViewsTask
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError, classed
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError, Unreachable, classed
 from slotkeeper.core.ports.sink import Views
 
 GROUP = "views"
@@ -30,6 +30,12 @@ Each such build makes the writers of its tables wait as long as it waits itself.
 """
 BUILD_AT_LEAST_EVERY = 30.0
 REPORT_EVERY = 1.0
+LOST_AFTER = 60.0
+"""Seconds in which the sink executes nothing for a task's session, after which its connection counts as lost.
+
+A build has no time limit, so that nothing else ends a wait for an answer that a broken network has lost. A worker needs
+seconds to start.
+"""
 LAST_WITHIN = 20.0
 """Seconds for the last round of a job that ends once it has caught up."""
 END_WITHIN = 4.0
@@ -61,6 +67,8 @@ class Rounds(threading.Thread):
         self._build_at, self._build_every = 0.0, BUILD_EVERY
         self._last = False
         """Whether everything that waits must be applied before the end."""
+        self._session = ""
+        """The name of the session of this epoch's tasks at the sink."""
         self._reports: tuple[ViewReport, ...] = ()
         self._report_at = 0.0
 
@@ -91,7 +99,7 @@ class Rounds(threading.Thread):
 
     def _maintain(self) -> None:
         with self._ctx.sessions.views() as views:
-            epoch = views.enter()
+            epoch, self._session = views.enter(), f"{self._ctx.sessions.task_prefix()}views"
             self._ctx.tell_views("")
             pause = self._least
             while not self._closing.wait(pause):
@@ -113,15 +121,17 @@ class Rounds(threading.Thread):
             self._report(views)
             return False
         assert self._ctx.work.views is not None
-        task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS)
+        task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS, self._session)
         future = self._ctx.runner.submit(self._ctx.work.views, task, GROUP)
+        worked_at = now
         while True:
             self._report(views)
             try:
                 outcome: ViewsOutcome = future.result(REPORT_EVERY)
                 break
             except TimeoutError:
-                continue
+                worked_at = self._ctx.clock.monotonic() if views.at_work(self._session) else worked_at
+                self._abandon_lost(worked_at)
             except CancelledError:
                 return False
         self._report(views)
@@ -131,6 +141,18 @@ class Rounds(threading.Thread):
         if outcome.error is not None:
             raise outcome.error.error()
         return True
+
+    def _abandon_lost(self, worked_at: float) -> None:
+        """Raise an error if the sink has executed nothing since `worked_at` for too long; the next epoch is a new one.
+
+        The session is ended at the sink, because it can be in a transaction, whose locks would stop the next one.
+        """
+        if self._ctx.clock.monotonic() - worked_at < LOST_AFTER:
+            return
+        self._ctx.runner.cancel(GROUP)
+        self._ctx.sessions.end_tasks({self._session: lambda busy: None})
+        what = f"the sink executed nothing for the task of the views for {LOST_AFTER:.0f} s: its connection is lost"
+        raise Unreachable(what, where="sink")
 
     def _report(self, views: Views) -> None:
         """Report the states of the views if the last report is old: a build can take hours."""

@@ -29,7 +29,8 @@ class Opened(Protocol):
     def close(self) -> None: ...
 
 
-OpenViews = Callable[[JobSpec, int], Opened]
+OpenViews = Callable[[JobSpec, str], Opened]
+"""Opens the views of a job, over a session of this name."""
 _kept: dict[tuple[Endpoint, str], tuple[int, Opened]] = {}
 """The session that this worker retains for a job's next task, with its epoch."""
 _lock = threading.Lock()
@@ -43,7 +44,7 @@ def run_views(open_views: OpenViews, task: ViewsTask) -> ViewsOutcome:
         opened.close()
         opened = None
     try:
-        opened = opened or open_views(task.job, task.epoch)
+        opened = opened or open_views(task.job, task.session)
         outcome = work(opened.views, task, SystemClock())
     except Exception as error:
         if opened is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.demo.scaling import add_dn, remove_dn
+from slotkeeper.demo.scaling import add_dn, rename_dn
 from tests.support.matrix.commands import Command
 from tests.support.matrix.wire import Point, Stop
 from tests.support.matrix.world import ITEMS, JOB, LINES, SLOT, World
@@ -22,6 +22,7 @@ from tests.support.printed import printed_to_repeat
 from tests.support.storm.rig import words_of
 
 REACHED = 60.0
+MOST_DNS = 4
 _FENCE = re.compile(rb"slotkeeper_progress(?: p)? SET position")
 _TRUE = re.compile(rb"pgxc_register_binlog_sync_point\([^)]*, true,")
 POINTS = {
@@ -31,7 +32,7 @@ POINTS = {
     "half registered": Point("source", _TRUE, _TRUE),
     "reset": Point("source", _TRUE, _TRUE, re.compile(rb"/reset-")),
     "shape change": Point("sink", re.compile(rb"ALTER TABLE"), re.compile(rb"ALTER TABLE")),
-    "DN change": Point("sink", re.compile(rb"slotkeeper_progress SET dns")),
+    "DN change": Point("sink", re.compile(rb"slotkeeper_progress SET dns|DELETE FROM \S*slotkeeper_progress\b")),
     "view round": Point("sink", re.compile(rb"slotkeeper_views SET rounds")),
 }
 
@@ -62,7 +63,7 @@ def enter(world: World, phase: str, draw: random.Random) -> Moment:
     if phase == "reset":
         return _reset(world)
     if phase == "DN change":
-        return _scaled(world)
+        return _scaled(world, draw)
     stop = _armed(world, phase)
     if phase in ("copy", "shape change"):  # the job copies a table again whose columns have changed
         added = sum(one.startswith("added_") for one in world.columns(LINES))
@@ -134,18 +135,25 @@ def _alive(world: World) -> None:
     world.wait(alive, 120, "the job to run", every=0.5)
 
 
-def _scaled(world: World) -> Moment:
-    """A DN joins or leaves, and the job adopts the new set."""
+def _scaled(world: World, draw: random.Random) -> Moment:
+    """A DN joins, or has another name, and the job adopts the new set (after a removed one, it asks a person)."""
     warehouse = world.product.warehouse
-    name = "dn_3"
-    there = any(dn == name for dn, _ in warehouse.nodes())
-    change = remove_dn if there else add_dn
+    there = [dn for dn, _ in warehouse.nodes()]
+    joins = len(there) < MOST_DNS and draw.random() < 0.5
+
+    def change() -> None:
+        if joins:
+            add_dn(warehouse, f"dn_{len(there) + 1}", timeout=60)
+        else:
+            old = draw.choice(there)
+            rename_dn(warehouse, old, old.removesuffix("_x") if old.endswith("_x") else f"{old}_x")
+
     stop = _armed(world, "DN change")
     failed: list[Exception] = []
 
     def scale() -> None:
         try:
-            change(warehouse, name, timeout=60)
+            change()
         except (SlotkeeperError, pg.DriverError) as error:
             failed.append(error)
 
