@@ -142,6 +142,14 @@ def test_a_session_is_at_work_while_a_statement_of_it_runs(place: Place) -> None
     until(lambda: not store.at_work(NAME), 20, "it to be over")
 
 
+def test_a_session_whose_activity_the_server_does_not_track_counts_as_at_work(place: Place) -> None:
+    """Otherwise a long build of a view would be ended as lost, again and again."""
+    idle = place.named(NAME)
+    assert not place.store().at_work(NAME)
+    run(idle, "SET track_activities = off")
+    assert place.store().at_work(NAME)
+
+
 def listed(place: Place, pid: int) -> str:
     with place.named("asking").cursor() as cursor:
         cursor.execute("SELECT application_name FROM pg_stat_activity WHERE pid = %s", (pid,))
