@@ -22,7 +22,7 @@ from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
-from slotkeeper.demo.scaling import add_dn
+from slotkeeper.demo.scaling import add_dn, rename_dn
 from slotkeeper.demo.warehouse import Warehouse
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import At, MakeMirror, Mirror
@@ -365,6 +365,23 @@ def test_a_new_dn_is_adopted_by_all_tables(warehouse: Warehouse, make_mirror: Ma
     mirror.wait_equal()
     mirror.stop()
     assert len(mirror.rows()) == 15
+
+
+def test_a_dn_that_is_renamed_during_a_step_of_one_table_is_adopted_by_all(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    """A task finds it long before the job's own check of the DNs."""
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, check_node_change_interval=3_600_000))
+    renamed = At("after_read", lambda: rename_dn(warehouse, "dn_2", "dn_two"), armed=False)
+    mirror.start(renamed).wait_running().wait_equal()
+    renamed.armed = True
+    touched(mirror)
+    assert renamed.done.wait(60)
+    until(lambda: {row.key.shard for row in mirror.rows()} == {"dn_1", "dn_two", "dn_3", "dn_4"}, 30, "the new name")
+    touched(mirror)
+    mirror.wait_equal()
+    mirror.stop()
 
 
 def test_a_new_dn_that_one_table_does_not_record_on_stops_that_table_alone(

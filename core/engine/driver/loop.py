@@ -177,11 +177,11 @@ class Loop:
             assert self.plan.release_table is not None
             self.plan.release_table(table, leaving.error, leaving.lanes)
 
-    def _is_explained_by_nodes(self, error: SlotkeeperError) -> bool:
+    def _is_explained_by_nodes(self, error: SlotkeeperError, table: str = "") -> bool:
         """Return whether a changed DN set explains the failed source call; every call to a removed DN fails."""
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
-        table = next(iter(self._names), self.plan.job.channels[0].source_table)
+        table = table or next(iter(self._names), self.plan.job.channels[0].source_table)
         try:
             nodes = self._sessions.of(table).source("nodes")
             return bool(changed_nodes(nodes, (lane.shard for lane in self.lanes_of(table))))
@@ -468,7 +468,10 @@ class Loop:
         ):
             self._failure = error
         elif table in self._names:
-            self._release_table(table, error, waits)
+            if isinstance(error, Trouble) and error.name is TroubleName.TOPOLOGY_CHANGED:
+                self.other_nodes = error.message if self._is_explained_by_nodes(error, table) else self.other_nodes
+            if not self.other_nodes:  # otherwise a new start adopts the DNs, or names the tables that cannot
+                self._release_table(table, error, waits)
 
     def target_altered(self, table: str, parts: str) -> None:
         """Report an altered target; a sink that has to name all columns is opened again, by a new start."""
