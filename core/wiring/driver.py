@@ -47,6 +47,8 @@ from slotkeeper.core.wiring.worker import (
 T = TypeVar("T")
 
 STARTER = "starter"
+VIEWS_LIMIT_MS = 30_000
+"""Time limit of each transaction in which the driver asks about its views, in milliseconds; workers maintain them."""
 END_LIMIT_MS = 2_000
 """Time limit in milliseconds of the statements that end an abandoned task's sessions."""
 CLOSE_WITHIN = 2.0
@@ -267,7 +269,7 @@ class WiredSessions:
 
     @contextmanager
     def views(self) -> Iterator[Views]:
-        session = store_session(self._job, "views")
+        session = store_session(self._job, "views", VIEWS_LIMIT_MS)
         try:
             yield session.views(self._job)
         finally:

@@ -9,9 +9,10 @@ import random
 import re
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo.scaling import add_dn, rename_dn
@@ -102,35 +103,17 @@ def _reset(world: World) -> Moment:
             _alive(world)
             resumed = world.typed("slots", "reset", "--resume", ITEMS, SLOT)
             world.say(f"  --resume ended with {resumed.code}: {' '.join(resumed.said.split())[:300]}")
-        _started(world, moment)
 
     moment.leave = leave
     return _at(world, moment)
 
 
-def _started(world: World, moment: Moment) -> None:
-    """Start the tables that a person has stopped for the phase, whatever state the job is in."""
-
-    _alive(world)
-
-    def started() -> bool:
-        for one in world.tables():
-            if one.state in ("STOPPED", "PAUSED"):
-                answer = world.typed("jobs", "start", JOB, "--table", one.source_table)
-                if answer.code:
-                    world.say(f"  jobs start --table ended with {answer.code}: {' '.join(answer.said.split())[:300]}")
-        return not any(one.state in ("STOPPED", "PAUSED") for one in world.tables())
-
-    world.wait(started, 120, "the stopped tables to run", every=1.0)
-
-
 def _alive(world: World) -> None:
-    """Wait until the job runs; a dead one is started by the timer's `jobs ensure`, as `settle` does."""
+    """Wait until the job runs, or has ended: a driver that starts again has not reported yet which tables run."""
 
     def alive() -> bool:
-        world.ensure()
         view = world.job.view()
-        return view.driver_alive and view.reported
+        return (view.driver_alive and view.reported) or view.state in (JobState.DEAD, JobState.FAILED)
 
     world.wait(alive, 120, "the job to run", every=0.5)
 
@@ -177,9 +160,3 @@ def closed(world: World) -> None:
     with suppress(Exception):
         world.load.purger.held.clear()
 
-
-def warm(world: World) -> None:
-    """Sessions of a job that has just started: each lane has taken a step."""
-    with closing(world.product.connect()):
-        world.load.start()
-    world.settle(person=False)

@@ -239,6 +239,16 @@ class World(Rig):
         self.say(f"  {' '.join(words[:4])}: {answer.code} after {time.monotonic() - began:.1f} s")
         return answer
 
+    def ensure(self) -> None:
+        """As of the rig, and start the tables that a person stopped for a phase, once the job runs."""
+        super().ensure()
+        view = self.job.view()
+        for one in self.tables() if view.driver_alive and view.reported else ():
+            if one.state in ("STOPPED", "PAUSED"):
+                answer = self.typed("jobs", "start", JOB, "--table", one.source_table)
+                if answer.code:
+                    self.say(f"  jobs start --table: {' '.join(answer.said.split())[:300]}")
+
     # -- waiting and comparing
 
     def arrived(self, number: int) -> bool:
