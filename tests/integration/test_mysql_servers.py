@@ -97,13 +97,22 @@ def test_a_server_without_a_binlog_is_refused_with_the_setting(server: MariaServ
     assert refused.value.hint == "set log_bin and restart the server"
 
 
-def test_a_probe_names_the_tables_whose_database_the_binlog_hides() -> None:
+def test_a_table_whose_database_the_binlog_hides_is_refused_and_named_by_a_probe() -> None:
     server = support.begin({"binlog_ignore_db": "hidden"})
     try:
         session = support.log_in(server)
         session.rows("CREATE DATABASE hidden")
         session.rows("CREATE DATABASE shown")
+        for database in ("shown", "hidden"):
+            session.rows(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
         session.close()
+        with support.lane(server, "shown.t"):
+            pass
+        with (
+            pytest.raises(Refused, match="the binlog has no changes of database hidden"),
+            support.lane(server, "hidden.t"),
+        ):
+            pass
         its = Login(support.endpoint(server), support.password_of(server), "slotkeeper/probe")
         made, left = probe(its), list[Left]()
         job = SimpleNamespace(channels=(SimpleNamespace(source_table="hidden.orders"),))

@@ -39,7 +39,7 @@ from slotkeeper.core.ports.kinds import Probe, ProbeAsked
 from slotkeeper.core.sources.mysql import retention, side_effects, starts
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours
 from slotkeeper.core.sources.mysql.retention import MysqlTable
-from slotkeeper.core.sources.mysql.session import MysqlSession, filters
+from slotkeeper.core.sources.mysql.session import MysqlSession, filters, is_hidden
 from slotkeeper.core.sources.mysql.source import SHARD
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
 from slotkeeper.core.sources.mysql.stream import Follower, there
@@ -173,8 +173,7 @@ class MysqlProbing:
 
     def hidden(self, database: str) -> bool:
         """Whether the server's filters hide a database from the binlog."""
-        do, ignore = self.session.asking(filters)
-        return (bool(do) and database not in do) or database in ignore
+        return self.session.asking(lambda line: is_hidden(line, database))
 
     def read(self, after: MysqlPosition) -> list[tuple[str | None, ...]]:
         """Return (kind, values) of all changes after a position, in ranges that become wider."""

@@ -149,6 +149,12 @@ def newest(session: my.Session) -> tuple[str, int]:
     return (str(row[0]), int(row[1])) if row else ("", 0)
 
 
+def is_hidden(session: my.Session, database: str) -> bool:
+    """Whether binlog_do_db or binlog_ignore_db excludes a database's rows from the binlog. Raises DriverError."""
+    do, ignore = filters(session)
+    return (bool(do) and database not in do) or database in ignore
+
+
 def filters(session: my.Session) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the databases of binlog_do_db and of binlog_ignore_db; both empty if the server records all databases.
 

@@ -21,7 +21,7 @@ from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.rows import Described
-from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts, is_hidden
 from slotkeeper.core.sources.mysql.statements import (
     ENGINES,
     Said,
@@ -48,6 +48,11 @@ _CANNOT_BE_READ = "cannot parse the result of SHOW CREATE TABLE"
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
     """Return objections to following a table; the first is the one to report. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
+    if session.asking(lambda line: is_hidden(line, seen.schema)):
+        what = f"{table}: the binlog has no changes of database {seen.schema} (binlog_do_db, binlog_ignore_db)"
+        yield Objection(
+            what, "remove the filter from the server's configuration and restart it; then take a new snapshot"
+        )
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
     if not cascades_known and not cascades_are_written(session.facts):
