@@ -29,10 +29,11 @@ MINUTES ?= 60
 SEED ?= 1
 MUTATED := core/engine core/sinks core/slots core/domain
 HISTORIES ?= 1000
+HOURS ?= 8
 FUZZER := .cache/fuzz/.installed
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes bench-views snapshots simulate chaos matrix mutants fuzz fuzz-kernel sbom clean
+.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes bench-views snapshots simulate chaos matrix soak mutants fuzz fuzz-kernel sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -103,6 +104,9 @@ chaos: $(STAMP) ## the tests that kill things at random for a while
 
 matrix: $(STAMP) ## each victim harmed in each phase of one job: SEED=1 ARGS="--victims driver,host --phases copy"
 	exec $(PY) -m tests.support.matrix --seed $(SEED) $(ARGS)
+
+soak: $(STAMP) ## two jobs, views, a query and a console under load and faults: what grows; HOURS=8 SEED=1
+	exec $(PY) -m bench.soak --hours $(HOURS) --seed $(SEED) $(ARGS)
 
 mutants: $(STAMP) ## which planted faults the tests find: those written by hand, then random ones; MINUTES=60 SEED=1
 	$(PY) -m bench.planted --minutes $(MINUTES)

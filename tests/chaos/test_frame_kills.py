@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from slotkeeper.demo import ledger
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.frame_session import files_of, rows_of
 from tests.support.frames import JOB, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror, orders, writers
 from tests.support.waiting import until
@@ -76,22 +76,6 @@ class Driver:
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-8:])
 
 
-def rows_of(out: Path) -> list[dict[str, Any]]:
-    """The rows of the files that Spark's own log of its sink names."""
-    files: dict[str, None] = {}
-    logs = [one for one in (out / "_spark_metadata").iterdir() if not one.name.startswith(".")]
-    for log in sorted(logs, key=lambda one: (int(one.name.split(".")[0]), one.name)):
-        for line in log.read_text().splitlines()[1:]:
-            entry = json.loads(line)
-            if entry["action"] == "add":
-                files[entry["path"]] = None
-    found = []
-    for name in files:
-        path = Path(name.removeprefix("file://"))
-        found += [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return found
-
-
 @pytest.fixture
 def mirror(make_mirror: MakeMirror, warehouse: Warehouse, seed: int) -> Mirror:
     return orders(make_mirror, warehouse, seed)
@@ -127,13 +111,15 @@ def test_thirty_kills_lose_and_double_nothing(mirror: Mirror, driver: Driver, se
         booked = {dn: events.total for dn, events in ledger.ledger_totals(connection).items()}
 
     def counted() -> dict[str, int]:
-        return dict(Counter(row["slotkeeper_dn"] for row in rows_of(driver.out) if row["slotkeeper_change"] != "S"))
+        return dict(
+            Counter(row["slotkeeper_dn"] for row in rows_of(*files_of(driver.out)) if row["slotkeeper_change"] != "S")
+        )
 
     until(lambda: sum(counted().values()) >= sum(booked.values()), 200, f"all changes: {driver.said()}")
     assert counted() == booked
     places = [
         (row["slotkeeper_dn"], row["slotkeeper_point"], row["slotkeeper_sequence"])
-        for row in rows_of(driver.out)
+        for row in rows_of(*files_of(driver.out))
         if row["slotkeeper_change"] != "S"
     ]
     assert len(places) == len(set(places))

@@ -6,6 +6,7 @@ failure.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -105,6 +106,22 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
                 query.awaitTermination()
             except Exception as error:
                 print("failed", said(error), flush=True)
+
+
+def files_of(out: Path) -> list[Path]:
+    """The files that Spark's own log of its sink names."""
+    files: dict[str, None] = {}
+    logs = [one for one in (out / "_spark_metadata").iterdir() if not one.name.startswith(".")]
+    for log in sorted(logs, key=lambda one: (int(one.name.split(".")[0]), one.name)):
+        for line in log.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            if entry["action"] == "add":
+                files[entry["path"]] = None
+    return [Path(name.removeprefix("file://")) for name in files]
+
+
+def rows_of(*files: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
 def said(error: Exception) -> str:
