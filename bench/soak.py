@@ -188,7 +188,8 @@ class Soaked(Layered):
 
     def sizes(self) -> dict[str, float]:
         """Return sizes in MiB, and counts."""
-        ours = "FROM pg_stat_user_tables WHERE relname LIKE 'slotkeeper%'"
+        # a session's temporary tables are emptied at each COMMIT, which the statistics do not count
+        ours = "FROM pg_stat_user_tables WHERE relname LIKE 'slotkeeper%' AND schemaname NOT LIKE 'pg_temp%'"
         sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = '{}'"
         found: dict[str, float] = {
             "progress store: MiB": self._at_sink_or(f"SELECT sum(pg_total_relation_size(relid)) {ours}") / MIB,

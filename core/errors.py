@@ -223,13 +223,15 @@ _DEEPEST = 5
 
 
 def _origins(error: BaseException | None) -> Iterator[str]:
-    import traceback  # loads a parser of Python, and most commands describe no error
-
     for _ in range(_DEEPEST):
         if error is None:
             return
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
+        # `traceback.extract_tb` would read the source of each frame's file, and `linecache` would keep it for good.
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        code = last.tb_frame.f_code if last is not None else None
+        place = f" at {PurePath(code.co_filename).name}:{last.tb_lineno} in {code.co_name}" if last and code else ""
         yield type(error).__name__ + place
         error = error.__cause__ or error.__context__
 

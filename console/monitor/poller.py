@@ -40,6 +40,10 @@ class LocalSeen(Message):
         super().__init__()
         self.local = local
 
+    def can_replace(self, message: Message) -> bool:
+        """Return whether a later message makes this one superfluous, if the screen is slower than the reads."""
+        return isinstance(message, LocalSeen)
+
 
 class SlotsSeen(Message):
     """The slots of these tables were polled, or the poll failed."""

@@ -20,6 +20,9 @@ from slotkeeper.core.config import masking
 
 VARIABLE = "SLOTKEEPER_SECRETS"
 """The environment variable with the path of the file that contains the secrets; it never contains a secret itself."""
+_ALLOCATOR = {"MALLOC_ARENA_MAX": "2"}
+"""By default, glibc gives threads up to 8 arenas per core (mallopt(3), M_ARENA_MAX). Each arena grows and fragments
+separately: with 16 arenas, a driver of 20 tables grew by 10 MiB an hour. A user's own setting takes precedence."""
 _OWN = "/proc/self/fd/"
 _NOT_EXECUTABLE = 0x0008
 """MFD_NOEXEC_SEAL (Linux 6.3 and later); a hardened kernel (`vm.memfd_noexec`) rejects memfd_create without it."""
@@ -59,7 +62,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 @contextmanager
 def passed() -> Iterator[Passed]:
     """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid within the block."""
-    env, found = environment(), _found()
+    env, found = {**_ALLOCATOR, **environment()}, _found()
     if not found:
         yield Passed(env)
         return

@@ -18,9 +18,10 @@ LEAST_CAPACITY = 2
 """Minimum capacity: a lane that hangs must not block the other lanes."""
 SPARE = 1
 """Number of spare task slots: a cancelled task holds its slot for up to 3 s, and the next task must not wait."""
-LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xms64m")
 """JVM options for short tasks and a small heap: the C1 compiler and the serial collector. The measured start time is
-0.53 times the default start time."""
+0.53 times the default start time. By default, the heap starts with 1/64 of the host's memory (java, "-Xms"); the old
+generation is then collected only once hours of garbage have filled it."""
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
 """Maximum number of cores, as for `local[4]`; without a limit, a standalone cluster gives one job all its cores."""

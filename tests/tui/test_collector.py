@@ -127,3 +127,9 @@ def test_an_unreadable_store_is_reported_and_read_again(tmp_path: Path) -> None:
         until(lambda: any(isinstance(one, LocalSeen) and not one.local.fault for one in got), 10, "it is read again")
     finally:
         collector.stop()
+
+
+def test_a_read_that_a_slow_screen_has_not_shown_gives_way_to_a_later_read_only(tmp_path: Path) -> None:
+    loaded = _loaded(tmp_path)
+    seen = LocalSeen(Reader(loaded, loaded.state_dir, StillClock()).local())
+    assert seen.can_replace(LocalSeen(seen.local)) and not seen.can_replace(SlotsSeen())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import pickle
 from concurrent.futures import Future
 from typing import Any, NoReturn, cast
@@ -108,6 +109,7 @@ def test_what_a_copying_driver_makes_of_a_failed_task_repeats_no_exceptions_text
 
 
 def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> None:
+    linecache.clearcache()
     try:
         loud()
     except LoudError as error:
@@ -116,6 +118,7 @@ def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> Non
     assert "test_error_values.py" in found.cause, "its origin is reported, without any of its text"
     tells_nothing(found)
     tells_nothing(found.cause)
+    assert linecache.cache == {}, "a process of months keeps no source files"
 
 
 def test_the_console_says_the_type_of_a_foreign_exception_alone() -> None:

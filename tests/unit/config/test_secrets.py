@@ -119,3 +119,12 @@ def test_a_variable_that_the_environment_names_as_a_secret_is_one_too(
     load(file, {"SLOTKEEPER_SOURCES__DWS1__PASSWORD_ENV": "FROM_ELSEWHERE"})
     assert "FROM_ELSEWHERE" not in handover.environment()
     assert handover.value("FROM_ELSEWHERE") == SECRET
+
+
+def test_own_programs_have_few_arenas_of_memory_unless_the_user_sets_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    with handover.passed() as usual:
+        assert usual.environment["MALLOC_ARENA_MAX"] == "2"
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "8")
+    with handover.passed() as own:
+        assert own.environment["MALLOC_ARENA_MAX"] == "8"
