@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.probing import Found, Questionnaire
 from slotkeeper.core.sources.mysql import probe
+from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.demo import mariadb
-from tests.support.maria import Maria
+from tests.support.maria import Maria, log_in
+from tests.support.waiting import until
 
 LOGIN = "prober"
 EXPECTED = {
@@ -115,3 +120,22 @@ def test_a_login_that_lacks_a_privilege_gets_the_grant(
     assert main(["doctor", "--probe", "shop", "--config", str(config)]) == 3
     said = capsys.readouterr().err
     assert "cannot create a table in any schema" in said and "CREATE DATABASE probe; GRANT CREATE" in said
+
+
+def test_a_table_that_cannot_be_dropped_is_named_with_its_statement(
+    config: Path, maria: Maria, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(log_in(maria.server)) as holder:
+
+        def locked(ctx: probe.MysqlProbing) -> Iterator[Found]:
+            monkeypatch.setattr(probe, "_SECONDS", 0.5)
+            holder.rows("START TRANSACTION")
+            holder.rows(f"SELECT count(*) FROM {ctx.table}")
+            yield from ()
+
+        monkeypatch.setattr(probe, "ASKS", Questionnaire(probe.QUESTIONS, {}, [("locked", (), locked)]))
+        assert main(["doctor", "--probe", "shop", "--json", "--config", str(config)]) == 1
+        said = capsys.readouterr()
+        (left,) = json.loads(said.out)["left"]
+        assert left["cure"] == f"DROP TABLE IF EXISTS {shown(left['table'])}" and left["cure"] in said.err
+    until(lambda: tables(maria) == [], 30, "the server to carry out the DROP that waited")
