@@ -159,4 +159,3 @@ def closed(world: World) -> None:
         gate.whole(True)
     with suppress(Exception):
         world.load.purger.held.clear()
-
