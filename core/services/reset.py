@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import cache, partial
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
@@ -91,7 +91,7 @@ def reset_context(
     worker.show(table, worker.session_name(job.name, worker.channel_part(job, name)))
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
-    clock, target = SystemClock(), (beside or store).target(job)
+    clock = SystemClock()
     with closing(session), closing(resets), closing(beside or resets), ExitStack() as stack:
         stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)  # outdated after the block
         yield ResetContext(
@@ -105,12 +105,8 @@ def reset_context(
             at_rest=at_rest,
             report=report,
             silence=partial(worker.end_channel_sessions, job, table),
-            can_copy=target.takes_copy,
-            shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
+            target=cache(lambda: (beside or store).target(job)),
             void=void,
-            count_target=target.count_rows,
-            size_target=target.size,
-            read_target=target.readers,
             clock=clock,
             pause=time.sleep,
             new_id=lambda: f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",

@@ -60,13 +60,12 @@ from slotkeeper.core.domain.reset_checks import (
 )
 from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount
-from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, JobSpec, start_at
 from slotkeeper.core.domain.text import few
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.driver import ResetStore
+from slotkeeper.core.ports.driver import ResetStore, Target
 from slotkeeper.core.ports.source import SourceTable
 
 Probe = Callable[[str], None]
@@ -97,11 +96,8 @@ class ResetContext:
     `at_rest` checks that the job, or the job's table that is being reset, is stopped. `report` receives a description
     of the reset and whether the job now awaits a copy; `void` receives the id of the reset, which invalidates older
     comparisons. `silence` ends other sessions in the source that register this channel, and returns False if that is
-    not certain. `can_copy` returns whether the target is empty or absent, `count_target` counts the target's rows, and
-    `shape` returns how to adapt the target to the source, given the fingerprint of the source's earlier columns.
-    `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
-    `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
-    None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
+    not certain. `target` returns the target, which only a copy or changed columns concern. `copied_per_second` returns the
+    rate of the job's last copy, given the number of rows in the target, or None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
     other table. `progress` receives the next step, the lanes moved and all lanes. `approved` raises Refused if a
     required approval is missing.
     """
@@ -117,11 +113,7 @@ class ResetContext:
     report: Callable[[str, bool], object]
     void: Callable[[str], object]
     silence: Callable[[], bool]
-    can_copy: Callable[[TableIdentity], bool]
-    shape: Callable[[TableIdentity, str], Reshape]
-    count_target: Callable[[TableIdentity], RowCount]
-    size_target: Callable[[TableIdentity], int | None]
-    read_target: Callable[[], str | None]
+    target: Callable[[], Target]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]
@@ -310,7 +302,7 @@ def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
     cleared = same and all(lane.lost for lane in seen.lanes) and any(lane.kept.marks for lane in seen.lanes)
     way = goal.on_existing or ctx.job.on_existing
-    return CopyRows(ctx.table.inspector.count_rows(), ctx.count_target(seen.identity), way, cleared)
+    return CopyRows(ctx.table.inspector.count_rows(), ctx.target().count_rows(seen.identity), way, cleared)
 
 
 def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity) -> list[str]:
@@ -318,7 +310,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         return []
     found = [rows.sentence]
     if rows.replaces:
-        size = ctx.size_target(identity) if rows.target.number is not None else None
+        size = ctx.target().size(identity) if rows.target.number is not None else None
         large, disk = "size unknown", "additional space for the new rows"
         if size is not None:
             large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
@@ -329,7 +321,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
             found += ["rows that the source lacks are retained and marked as deleted"] * bool(ctx.job.channel.marks)
         else:
             found.append(f"deletes only {target} when the copy starts; readers miss them until it is complete")
-        now = ctx.read_target()
+        now = ctx.target().readers()
         found.append(f"current users of the target: {now}; later users are unknown" if now else HIDDEN)
     rate, number = ctx.copied_per_second(rows.target.number), rows.source.number
     takes = "time unknown: no earlier copy was measured"
@@ -445,7 +437,7 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
-    shape = ctx.shape(seen.identity, then)
+    shape = ctx.target().reshape(seen.identity, ctx.resets.noted_columns(then))
     mapped = " (with the channel's column mapping)" if channel.columns else ""
     found = [f"source {channel.source_table}{mapped}: {', '.join(shape.source)}"]
     found.append(f"target {channel.target}: {', '.join(shape.target) or 'does not exist'}")
@@ -574,7 +566,7 @@ def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check
     if how in ("replace", "merge"):
         once = " (this copy only)" if goal.on_existing else ""
         return Check(name, True, f'on_existing = "{how}"{once}')
-    if ctx.can_copy(identity):
+    if ctx.target().takes_copy(identity):
         return Check(name, True, "the target is empty")
     return Check(name, False, "the target has rows: add --on-existing replace or merge, or set on_existing")
 

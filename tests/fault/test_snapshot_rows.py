@@ -60,7 +60,7 @@ def same_session(ctx: ResetContext) -> bool:
     """Whether a count that runs out of time leaves the session that it ran in."""
     assert ctx.resets.take_lease()
     before = ctx.resets.generation
-    return ctx.count_target(ctx.table.source.identify()).number is None and ctx.resets.generation == before
+    return ctx.target().count_rows(ctx.table.source.identify()).number is None and ctx.resets.generation == before
 
 
 @contextmanager

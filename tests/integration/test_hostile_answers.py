@@ -32,9 +32,9 @@ from slotkeeper.core.sinks.postgres.check.target import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.session_tables import create_staging
-from slotkeeper.core.sources.dws import identity as dws_types
-from slotkeeper.core.sources.dws.identity import identity_of
+from slotkeeper.core.sources.dws import viewer as dws_types
 from slotkeeper.core.sources.dws.position import POSITIONS, statuses_of
+from slotkeeper.core.sources.dws.viewer import identity_of
 from slotkeeper.core.sources.hologres.catalog import read_table as read_hologres
 from slotkeeper.core.sources.mysql.session import ServerFacts
 from slotkeeper.core.sources.mysql.tables import read_table as read_mysql

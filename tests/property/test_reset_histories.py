@@ -337,11 +337,7 @@ class World:
             report=lambda text, awaits: None,
             void=lambda reset: None,
             silence=lambda: True,
-            can_copy=lambda identity: True,
-            shape=lambda identity, fingerprint: Reshape(),
-            count_target=lambda identity: RowCount(sum(len(dn.target) for dn in self.dns.values())),
-            size_target=lambda identity: None,
-            read_target=lambda: None,
+            target=lambda: cast(Any, MemoryTarget(self)),
             clock=SystemClock(),
             pause=lambda seconds: None,
             new_id=lambda: f"R{len(self.entries):03}",
@@ -361,6 +357,9 @@ class World:
 
     def make_table(self) -> None:
         """The table already exists."""
+
+    def noted_columns(self, fingerprint: str) -> None:
+        return None
 
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         return 0
@@ -436,6 +435,28 @@ class MemoryConsents:
     def keep(self, one: Consent) -> None: ...
 
     def drop(self, table: str, but: str = "") -> None: ...
+
+
+class MemoryTarget:
+    """The answers about a target that a copy can always write to."""
+
+    def __init__(self, world: World) -> None:
+        self._dns = world.dns
+
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        return True
+
+    def reshape(self, identity: TableIdentity, old: object) -> Reshape:
+        return Reshape()
+
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        return RowCount(sum(len(dn.target) for dn in self._dns.values()))
+
+    def size(self, identity: TableIdentity) -> None:
+        return None
+
+    def readers(self) -> None:
+        return None
 
 
 class MemoryRetention:

@@ -18,7 +18,6 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.eligibility import TIME
-from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
 from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.sources.dws.source import range_parts
@@ -26,6 +25,7 @@ from slotkeeper.core.sources.dws.viewer import (
     BOOK,
     COUNT_LIMIT_MS,
     DwsViewer,
+    identity_of,
     named,
     or_none,
     points_of,

@@ -22,11 +22,10 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Trou
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, FindNews, OpenTransactions, ReadBeside, Source, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
-from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of, statuses_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
-from slotkeeper.core.sources.dws.viewer import NO_RELATION, DwsViewer
+from slotkeeper.core.sources.dws.viewer import NO_RELATION, DwsViewer, identity_of, user_types
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})

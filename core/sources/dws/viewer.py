@@ -1,16 +1,19 @@
-"""Reads facts about DWS and its tables: points, versions, privileges, settings. Nothing here creates a slot.
+"""Reads facts about DWS and its tables: columns and types, points, versions, privileges, settings. Creates no slot.
 
 The vendor's sync-point function creates the slot that is queried, so this module does not call that function.
+
+DWS, "Data Types": type names are as returned by format_type. Types without an equivalent (arrays, intervals, times of
+day, numerics without limits, user-defined types) are read as text in the server's format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.slot import Column, RegisteredPoint, TableIdentity, UnreadRows, UserType
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg import number
@@ -28,6 +31,8 @@ NO_FUNCTION = frozenset({"42883", "0A000"})
 """SQLSTATEs for a function that does not exist or that rejects this kind of table."""
 
 BOOK: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
+_TYPES: Book = ("slotkeeper.core.sources.dws", "made_types.sql")
+RANGE, MULTIRANGE = "r", "m"
 NO_RELATION = "42P01"
 
 _UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
@@ -200,3 +205,41 @@ def named(table: str) -> dict[str, str]:
     """Return a table's schema and name as parameters of the catalog statements."""
     schema, _, name = table.rpartition(".")
     return {"schema": schema or "public", "name": name}
+
+
+def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
+    """Return a table's identity from the result rows of the statement `identity`; the key can be empty."""
+    columns = tuple(Column(row[1], row[2], row[5], row[6] or "", row[7]) for row in rows)
+    key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
+    return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
+
+
+def user_types(session: DwsSession, table: str) -> tuple[UserType, ...]:
+    """Return the user-defined types of a table's columns, including nested types; sends one query if there are none."""
+    wanted = {int(oid) for (oid,) in session.rows("user_types", {"table": table})}
+    found: dict[int, UserType] = {}
+    asked: set[int] = set()
+    while wanted - asked:
+        asking = wanted - asked
+        asked |= asking
+        for oid, one, within in _described(session, asking):
+            found[oid] = one
+            wanted.update(within)
+    return tuple(found.values())
+
+
+def _described(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserType, list[int]]]:
+    rows = session.rows("types", {"oids": sorted(oids)}, of=_TYPES)
+    spans = {oid for oid, _, kind, *_ in rows if kind in (RANGE, MULTIRANGE)}
+    ranges = session.rows("ranges", {"oids": sorted(spans)}, of=_TYPES) if spans else []
+    described = []
+    for oid, name, kind, base, parts, table, key, within in rows:
+        one = UserType(name, kind, base, tuple(parts), bool(table), tuple(key))
+        inner = [int(each) for each in within]
+        for span, its_name, many, subtype, spelled, options in ranges:
+            if oid == span:
+                one, inner = replace(one, base=spelled, parts=(options,) if options else ()), [int(subtype)]
+            elif oid == many:
+                one, inner = replace(one, base=its_name), [int(span)]
+        described.append((int(oid), one, inner))
+    return described

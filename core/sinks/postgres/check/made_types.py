@@ -1,6 +1,6 @@
 """Statements that create a source's user-defined types in the sink; pasting them creates the same types.
 
-Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types.
+Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.viewer` reads the types.
 """
 
 from __future__ import annotations
