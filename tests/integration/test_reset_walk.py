@@ -29,7 +29,7 @@ from tests.support.mirror import MakeMirror, Mirror, as_superuser, orders, writt
 from tests.tui.filled import Filled, StillClock, drive, over, polled, press, slot
 from tests.tui.planted import arm, typed, until
 
-MOST = 25
+MOST = 24
 ROOTS = frozenset(
     one.__code__
     for one in (

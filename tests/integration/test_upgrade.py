@@ -22,9 +22,8 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres import own_tables
-from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sinks.postgres.progress import locks, resets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
@@ -169,7 +168,7 @@ def test_no_group_of_tables_of_a_newer_version_is_written(sink: Sink) -> None:
         with pytest.raises(Refused, match="newer slotkeeper"):
             Replays(session, KEY).discard(1, "dba", "INC-1")
         with pytest.raises(Refused, match="newer slotkeeper"), session.transaction() as cursor:
-            entries.before_move(session, cursor, PLACE, POSITIONS, [], "r1", "")
+            resets.before_move(session, cursor, PLACE, POSITIONS, [], "r1", "")
         with session.transaction() as cursor:
             found = own_tables.versions(session, cursor)
     assert {(one.group, one.version) for one in found} == {(group, 99) for group in own_tables.TABLES}

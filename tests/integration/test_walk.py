@@ -1,4 +1,7 @@
-"""The path of one change, file by file: the page lists the modules that a real step with its registration enters."""
+"""The path of one change, file by file: the page lists the modules that a real step with its registration enters.
+
+Also from MySQL to Doris, and of a row into a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 
 import slotkeeper
 from slotkeeper.core import retry
+from slotkeeper.core.dataframe.reader.read import read
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers import pipe
 from slotkeeper.core.engine.driver.loop import Loop
@@ -19,13 +25,16 @@ from slotkeeper.core.engine.driver.registration import TargetWatch
 from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.warehouse import Warehouse
 from tests.architecture.checkout import ROOT
+from tests.support import frames
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.pairs import MysqlPair
 from tests.support.waiting import until
 
 PAGE = ROOT / "docs" / "architecture.md"
-MOST = 10
+MOST, MOST_TO_DORIS, MOST_OF_A_FRAME = 10, 19, 9
 BESIDE = (
     "core/domain/",
     "core/drivers/",
@@ -36,6 +45,8 @@ BESIDE = (
     "core/sources/dws/position.py",
 )
 """Values, pure rules, clocks and drivers: what every file may use. A dialect's positions are such values."""
+BESIDE_DORIS = (*BESIDE, "core/sources/mysql/position.py", "core/config/")
+"""Also the configuration: a login to Doris, which each request has, reads its password there."""
 HOME = Path(slotkeeper.__file__).parent
 
 
@@ -119,6 +130,12 @@ def walked(mirror: Mirror, walk: Walk) -> list[str]:
     return [file for file in walk.files if not file.startswith(BESIDE)]
 
 
+def returned(mirror: Mirror, applied: int) -> int:
+    """Return the changes that the only lane has applied, if a task has returned it with more than `applied`; else 0."""
+    (lane,) = mirror.heard.now.values()
+    return lane.changes if lane.activity is Activity.IDLE and lane.changes > applied else 0
+
+
 def listed(heading: str) -> list[str]:
     """Return the files of a walk as listed on the page."""
     text = PAGE.read_text("utf-8")
@@ -139,6 +156,53 @@ def test_a_change_walks_through_the_files_that_the_page_lists_and_no_other(
     print("\n".join(found))
     assert sorted(found) == sorted(listed("The walk of one change"))
     assert len(found) <= MOST
+
+
+def test_a_change_in_mysql_walks_to_doris_through_the_files_that_the_page_lists_and_no_other(
+    mysql_pair: MysqlPair, doris: DorisStandin
+) -> None:
+    pair, walk, applied = mysql_pair, Walk(), 0
+    pair.into(doris)
+    threading.setprofile(walk)
+    try:
+        pair.mirror.start().wait_running()
+        for value in (1, 2, 3):
+            pair.write(*((key, value) for key in range(30)))
+            pair.wait_equal()
+            applied = until(partial(returned, pair.mirror, applied), 60, "the end of the task")
+            walk.on = True
+        walk.on = False
+        pair.mirror.stop()
+    finally:
+        threading.setprofile(None)
+    found = [file for file in walk.files if not file.startswith(BESIDE_DORIS)]
+    print("\n".join(found))
+    assert sorted(found) == sorted(listed("The walk from MySQL to Doris"))
+    assert len(found) <= MOST_TO_DORIS
+
+
+def test_a_row_walks_into_a_dataframe_through_the_files_that_the_page_lists_and_no_other(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    warehouse.create_table("ods.walk", "id bigint, v integer", ("id",))
+    mirror, walk = make_mirror(warehouse, "ods.walk"), Walk({read.__code__, pipe._Reading.run.__code__})
+    program = frames.Program(frames.configured(mirror, tmp_path / "frames"), start="initial", poll_interval="0ms")
+    try:
+        program.until_idle()
+        for first in (1, 101):
+            mirror.source(f"INSERT INTO ods.walk SELECT n, 0 FROM generate_series({first}, {first + 49}) n")
+            until(lambda: program.batch() > 0, 30, "the rows")
+            threading.setprofile(walk)  # from the second batch on, whose session is already open
+            sys.setprofile(walk)
+            walk.on = True
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+        program.query.close()
+    found = [file for file in walk.files if not file.startswith(BESIDE)]
+    print("\n".join(found))
+    assert sorted(found) == sorted(listed("The walk of a row into a DataFrame"))
+    assert len(found) <= MOST_OF_A_FRAME
 
 
 def test_a_file_that_is_entered_beside_the_list_is_found() -> None:

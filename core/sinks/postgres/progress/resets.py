@@ -1,10 +1,16 @@
-"""A slot's resets in the sink: the table `slotkeeper_resets`, and the progress rows that a reset rewrites."""
+"""A slot's resets in the sink: the table `slotkeeper_resets`, and the rows that a reset rewrites: progress, quarantine.
+
+A reset changes quarantine entries in the same transaction as the progress row. If it moves the position back, entries
+after the new position are archived, because their rows will be read again. If it moves the position forward to a
+backup, entries that the undone reset archived are restored, except entries whose rows have been read again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, ResetEntry, Swap
 from slotkeeper.core.domain.reset_checks import moved_from
@@ -53,7 +59,15 @@ class PostgresResets(PostgresProgress):
 
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         with self.session.transaction() as cursor:
-            return entries.beyond(self.session, cursor, self._all, rows)
+            if not self.session.has(cursor, "exists", entries.SQL):
+                return 0
+            found = 0
+            for row in rows:
+                if row.position is not None:  # without a position, a copy archives all entries
+                    values = _at(self._all, row)
+                    (count,) = self.session.run(cursor, "beyond", values, entries.SQL).fetchone() or (0,)
+                    found += int(count)
+            return found
 
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
@@ -77,7 +91,7 @@ class PostgresResets(PostgresProgress):
             hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
             rows = [row for _, row in hit]
             place = (self.session, cursor, self._all, self._positions)
-            entries.before_move(*place, rows, by or reset, undone)
+            before_move(*place, rows, by or reset, undone)
             for was, row in hit:
                 before = parameters_of(was)
                 expected = {"was_position": before["position"], "was_state": before["state"]}
@@ -141,3 +155,36 @@ class PostgresResets(PostgresProgress):
 def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:
     ended = step in (DONE, ROLLED_BACK)
     session.run(cursor, "step", {"id": reset, "step": step, "outcome": outcome, "ended": ended}, _SQL)
+
+
+def before_move(
+    session: SinkSession,
+    cursor: pg.Cursor,
+    place: dict[str, Any],
+    positions: Positions,
+    rows: Iterable[ProgressRow],
+    by: str,
+    undone: str,
+) -> None:
+    """Archive entries on behalf of `by`, and restore the entries that `undone` archived, before `rows` are written."""
+    if not session.has(cursor, "exists", entries.SQL):
+        return
+    own_tables.refuse_newer(session, cursor, "quarantine")
+    found = session.run(cursor, "positions", place, entries.SQL)
+    now = {shard: positions.position(text) for shard, text in found if text}
+    for row in rows:
+        old, new = now.get(row.key.shard), row.position
+        if old is None or new is None:
+            continue
+        if new < old:
+            session.run(cursor, "archive_beyond", {**_at(place, row), "by": by}, entries.SQL)
+        elif undone and new > old:
+            before = dict(zip(("old_point", "old_sequence"), old.pair, strict=True))
+            session.run(cursor, "revive", {**_at(place, row), **before, "by": undone}, entries.SQL)
+            session.run(cursor, "outdone", {**place, "by": by}, entries.SQL)
+
+
+def _at(place: dict[str, Any], row: ProgressRow) -> dict[str, Any]:
+    assert row.position is not None
+    point, sequence = row.position.pair
+    return {**place, "shard": row.key.shard, "point": point, "sequence": sequence}

@@ -1,9 +1,4 @@
-"""The quarantine of a sink: its table, pages of entries, one full entry, counts, and the effect of a reset.
-
-A reset changes entries in the same transaction as the progress row. If it moves the position back, entries after the
-new position are archived, because their rows will be read again. If it moves the position forward to a backup, entries
-that the undone reset archived are restored, except entries whose rows have been read again.
-"""
+"""The quarantine of a sink: its table, pages of entries, one full entry, and counts."""
 
 from __future__ import annotations
 
@@ -11,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from slotkeeper.core.domain.position import Positions
-from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.quarantine import (
     EVERYWHERE,
     OUTDATED,
@@ -144,51 +138,3 @@ def quarantine_of(row: tuple[Any, ...]) -> QuarantineEntry:
     given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
     given |= {"key": tuple(given["key"]), "state": EntryState(given["state"])}
     return QuarantineEntry(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())
-
-
-def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow]) -> int:
-    """Return how many entries are after the positions of these rows.
-
-    A row without a position counts as 0, because its copy archives all entries.
-    """
-    if not exists(session, cursor):
-        return 0
-    found = 0
-    for row in rows:
-        if row.position is not None:
-            (count,) = run(session, cursor, "beyond", _at(place, row)).fetchone() or (0,)
-            found += int(count)
-    return found
-
-
-def before_move(
-    session: SinkSession,
-    cursor: pg.Cursor,
-    place: dict[str, Any],
-    positions: Positions,
-    rows: Iterable[ProgressRow],
-    by: str,
-    undone: str,
-) -> None:
-    """Archive entries on behalf of `by`, and restore the entries that `undone` archived, before `rows` are written."""
-    if not exists(session, cursor):
-        return
-    own_tables.refuse_newer(session, cursor, "quarantine")
-    found = run(session, cursor, "positions", place)
-    now = {shard: positions.position(text) for shard, text in found if text}
-    for row in rows:
-        old, new = now.get(row.key.shard), row.position
-        if old is None or new is None:
-            continue
-        if new < old:
-            run(session, cursor, "archive_beyond", {**_at(place, row), "by": by})
-        elif undone and new > old:
-            before = dict(zip(("old_point", "old_sequence"), old.pair, strict=True))
-            run(session, cursor, "revive", {**_at(place, row), **before, "by": undone})
-            run(session, cursor, "outdone", {**place, "by": by})
-
-
-def _at(place: dict[str, Any], row: ProgressRow) -> dict[str, Any]:
-    assert row.position is not None
-    point, sequence = row.position.pair
-    return {**place, "shard": row.key.shard, "point": point, "sequence": sequence}
