@@ -150,7 +150,11 @@ def preview_from(out: str) -> Preview | None:
     if found is None:
         return None
     try:
-        return _reset(found) if "moves" in found else _verb(found["plan"], found["to_type"], found["undo"])
+        if "moves" not in found:
+            return _verb(found["plan"], found["to_type"], found["undo"])
+        times = {name: datetime.fromisoformat(found[name]).timestamp() for name in ("made", "expires")}
+        plan = plan_of({**found, **times}, registry.positions(str(found["dialect"])))
+        return of_reset(plan, found["to_type"], str(found["undo"]))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -162,12 +166,6 @@ def _sentence(one: CheckLine) -> str:
 def _labelled(label: str, texts: Sequence[str], first: Level = Level.FINE) -> list[tuple[Level, str, str]]:
     """Return the texts under one label, which is shown only on the first line."""
     return [(Level.FINE if place else first, "" if place else label, each) for place, each in enumerate(texts)]
-
-
-def _reset(found: Mapping[str, Any]) -> Preview:
-    times = {name: datetime.fromisoformat(found[name]).timestamp() for name in ("made", "expires")}
-    plan = plan_of({**found, **times}, registry.positions(str(found["dialect"])))
-    return of_reset(plan, found["to_type"], str(found["undo"]))
 
 
 def of_reset(plan: ResetPlan, to_type: Mapping[str, object], undo: str) -> Preview:

@@ -137,7 +137,9 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
     if report is not None and report.lanes:
         if view.last_known:
             report = past(report, 0.0)
-            output.line(f"{'lanes':<10}  {_last_known(view)}", select.ascii_only(ctx))
+            old = None if view.reported_at is None else elapsed.elapsed(view.reported_at, SystemClock().utc())
+            known = "last known" if old is None else f"last known {in_words(old)} ago"
+            output.line(f"{'lanes':<10}  {known}", select.ascii_only(ctx))
         table = any(lane.label for lane in report.lanes)
         of_lane = ["state", "activity", "position", "latest", "delay", "retry"]
         heads = [*(["table"] if table else []), report.part.lower(), *of_lane]
@@ -550,12 +552,6 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
     for label, value in rows:
         if value not in (None, ""):
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
-
-
-def _last_known(view: JobStatus) -> str:
-    """Return the age of the last known state of a job's lanes."""
-    old = None if view.reported_at is None else elapsed.elapsed(view.reported_at, SystemClock().utc())
-    return "last known" if old is None else f"last known {in_words(old)} ago"
 
 
 def _brief(view: JobStatus) -> dict[str, object]:

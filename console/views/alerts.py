@@ -167,10 +167,11 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
 def _alert(one: Fault, monitor: MonitorState) -> Alert:
     job = monitor.job(one.job) if one.job else None
     more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
+    known = tuple(Option(_named(one, job, each.do), each.loses) for each in _known(one, job))
     return Alert(
         one.key, one.ack_keys, one.rule, one.code, _thing(one), LEVELS[one.severity], one.value or "-",
-        one.limit or "-", one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect, _options(one, job),
-        _goes_to(one, monitor),
+        one.limit or "-", one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect,
+        with_act(safe(one.do, TYPED), known), _goes_to(one, monitor),
     )  # fmt: skip
 
 
@@ -187,12 +188,6 @@ def _goes_to(one: Fault, monitor: MonitorState) -> tuple[str, str]:
         found = (each.key for each in all_slots(monitor.tables.values()) if each.seen.table == one.table)
         return "slot", next((key for key in found if key.endswith(f"\x1f{one.thing}")), "")
     return ("quarantined" if one.rule == "rows_quarantined" else "job"), one.job
-
-
-def _options(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
-    """Return the safe action, followed by the known actions for this kind of fault, each with its loss."""
-    known = tuple(Option(_named(one, job, each.do), each.loses) for each in _known(one, job))
-    return with_act(safe(one.do, TYPED), known)
 
 
 def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:

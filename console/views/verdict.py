@@ -142,7 +142,9 @@ def figures(
             "warn-word" if open_errors else "strong",
         ),
     ]
-    return [*found, *_places(local, tables, ascii_only)] if wide else found
+    if wide:
+        found += [_source(local, tables, ascii_only), _sink(local, ascii_only), _host(local, ascii_only)]
+    return found
 
 
 def _is_live(job: JobFacts) -> bool:
@@ -182,11 +184,6 @@ def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool,
     old = one.seen.at is None or is_older(one.seen.at, now, _MINUTE)
     more = f"seen {since(one.seen.at, now)}" if old else both_ends(safe(one.slot.name), 16) if wide else ""
     return Figure(label, span(left), more, role)
-
-
-def _places(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> list[Figure]:
-    """Return the figures of source, sink and this host, as far as known."""
-    return [_source(local, tables, ascii_only), _sink(local, ascii_only), _host(local, ascii_only)]
 
 
 def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figure:

@@ -150,7 +150,7 @@ def load_access(file: Path, env: Mapping[str, str]) -> tuple[AccessRules | None,
     """
     text = text_of(file)
     rules = None
-    if _names_access(text):
+    if "access" in text or "\\u" in text.lower():  # the table `[access]`, whose name can have escapes
         rules = read_access(Reading(file, {"access": _tree(file, text).get("access", {})}, text))
     return rules, _read_state_dir(_only("state", file, env, text), env)
 
@@ -174,11 +174,6 @@ def system_access(file: Path) -> AccessRules | None:
         if name != "access":
             raise unknown_key(reading, (), name, ("access",))
     return read_access(reading)
-
-
-def _names_access(text: str) -> bool:
-    """Return whether a file can contain the table `[access]`, without parsing it; a name can have escapes."""
-    return "access" in text or "\\u" in text.lower()
 
 
 def load_state_dir(path: Path | None, env: Mapping[str, str]) -> Path:

@@ -62,12 +62,10 @@ def decimal_of(text: str) -> Decimal:
     found = _DECIMAL.fullmatch(text)
     if found is None:
         raise ExpressionError("a text is not a finite numeric")
-    return _plain(Decimal(found[1]))
-
-
-def _plain(number: Decimal) -> Decimal:
-    """Return a number without a positive exponent: the server's scale is never negative."""
-    return number.quantize(Decimal(1), context=EXACT) if int(number.as_tuple().exponent) > 0 else number
+    number = Decimal(found[1])
+    if int(number.as_tuple().exponent) > 0:  # the server's scale is never negative
+        number = number.quantize(Decimal(1), context=EXACT)
+    return number
 
 
 def _moment(text: str) -> datetime:

@@ -449,8 +449,10 @@ def _grant(refusal: Refusal) -> str:
 
 def _grant_plain(refusal: Refusal) -> str:
     if refusal.kind == "doris":
-        table, who = _plain(refusal.table), "'{}'@'%'".format(refusal.user.replace("'", "''"))
-        return f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{table} TO {who};" if table else ""
+        if not re.fullmatch(r"\w+\.\w+", refusal.table, re.ASCII):
+            return ""  # a backquote in the name would end the command
+        who = "'{}'@'%'".format(refusal.user.replace("'", "''"))
+        return f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{refusal.table} TO {who};"
     found = _OBJECT.search(refusal.text)
     if found is None or not refusal.user:
         return ""
@@ -468,11 +470,6 @@ def _grant_plain(refusal: Refusal) -> str:
         rights = "SELECT, INSERT" if name.endswith("_audit") else _ROWS
         return f"GRANT {rights} ON {dotted(f'{refusal.own_schema}.{name}')} TO {to};"
     return ""
-
-
-def _plain(name: str) -> str:
-    """Return a MySQL or Doris table name that needs no quotes, else "": a backquote would end the command."""
-    return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
 
 
 def _secret(refusal: Refusal) -> str:

@@ -160,17 +160,14 @@ class Agent:
         found = []
         for name in (job.name for job in self._shared.stores[key] if job.name not in known):
             view = views.get(name) or _unknown(name)
-            if view.run and FOREGROUND not in self._launch_of(store, view).extra:
+            run = store.run(view.run) if view.run else None
+            if view.run and FOREGROUND not in Launch.parse(run.launch if run else "").extra:
                 open_ = view.state.is_open
                 desired = view.wanted if open_ else WantedState.STOP
                 row = self._shared.new_row(name, desired, view.state)
                 if self._shared.table(key).add(row):
                     found.append(row)
         return found
-
-    def _launch_of(self, store: Store, view: JobStatus) -> Launch:
-        run = store.run(view.run)
-        return Launch.parse(run.launch if run else "")
 
     def _views(self, store: Store) -> dict[str, JobStatus]:
         """Return all jobs as this host's processes and store show them, whichever host owns them."""

@@ -238,11 +238,8 @@ class Reader:
         last = up_to.pair[0]
         second = max((second for first, second in heads if first == last), default=None)
         top = Top(max((first for first, _ in heads), default=None), second)
-        mapped, types = self._job.channel.read, self._types()
+        mapped = self._job.channel.read
+        types = {column.name: reader_of(self.table.plain(column.type)) for column in self.table.columns}
         position = self._source.reached(after, up_to, top, status)
         fingerprint = self._expected[status.shard].fingerprint
         return Batch(status.shard, position, rows, text, tuple(mapped or types), fingerprint, types)
-
-    def _types(self) -> Mapping[str, Callable[[str], object]]:
-        table = self.table
-        return {column.name: reader_of(table.plain(column.type)) for column in table.columns}

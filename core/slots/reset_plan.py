@@ -96,10 +96,10 @@ class ResetContext:
     `at_rest` checks that the job, or the job's table that is being reset, is stopped. `report` receives a description
     of the reset and whether the job now awaits a copy; `void` receives the id of the reset, which invalidates older
     comparisons. `silence` ends other sessions in the source that register this channel, and returns False if that is
-    not certain. `target` returns the target, which only a copy or changed columns concern. `copied_per_second` returns the
-    rate of the job's last copy, given the number of rows in the target, or None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
-    other table. `progress` receives the next step, the lanes moved and all lanes. `approved` raises Refused if a
-    required approval is missing.
+    not certain. `target` returns the target, which only a copy or changed columns concern. `copied_per_second` returns
+    the rate of the job's last copy, given the number of rows in the target, or None if unknown. `apart` is true if
+    positions of different shards cannot be compared, `alone` if the job has no other table. `progress` receives the
+    next step, the lanes moved and all lanes. `approved` raises Refused if a required approval is missing.
     """
 
     job: JobSpec

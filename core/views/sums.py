@@ -18,12 +18,9 @@ WEIGHT = OWN + "w"
 def _summed(view: View) -> list[tuple[str, str, exp.Expr]]:
     """Return the hidden sums of the delta method: (name, output column, argument) for COUNT(x), SUM and AVG."""
     branch = view.branches[0]
-    outputs = [one for one in branch.outputs if one.aggregates]
-    return [(f"{OWN}{n}", one.name, one.value.this) for n, one in enumerate(outputs) if _argument(one.value)]
-
-
-def _argument(value: exp.Expr) -> bool:
-    return value.this is not None and not isinstance(value.this, exp.Star)
+    outputs = [(one.name, one.value.this) for one in branch.outputs if one.aggregates]
+    summed = [(f"{OWN}{n}", name, argument) for n, (name, argument) in enumerate(outputs)]
+    return [one for one in summed if one[2] is not None and not isinstance(one[2], exp.Star)]
 
 
 def sums_of(view: View, weight: str, rows: str = "", more: str = "") -> str:

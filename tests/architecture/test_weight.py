@@ -17,7 +17,7 @@ MOST_LINES = {
     "core/drivers": 4_230,
     "core/engine": 8_980,
     "core/importing": 2_370,
-    "core/judgement": 1_840,
+    "core/judgement": 1_830,
     "core/launch": 4_360,
     "core/library": 560,
     "core/ports": 2_225,
@@ -32,13 +32,13 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_150,
     "console/cli": 1_620,
-    "console/commands": 6_375,
+    "console/commands": 6_370,
     "core/views": 1_500,
-    "console/monitor": 2_100,
-    "console/tui": 9_780,  # the command line on plans and confirmations, and the return from an undo
-    "console/views": 5_910,
+    "console/monitor": 1_940,
+    "console/tui": 9_770,  # the command line on plans and confirmations, and the return from an undo
+    "console/views": 5_900,
 }
-"""A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
+"""The size of each package when its ceiling was last set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
 
 A reset's consent, its state AWAITS COPY and the name of a session to end are values of 100 lines in the domain.
@@ -84,6 +84,9 @@ texts of the questions are 200.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 567, 31, 75, 288
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
+
+Of these helpers, four fifths cannot stand in place: they are passed as values (entries of tables, callbacks), stand in
+comprehensions, or return early.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
 Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.

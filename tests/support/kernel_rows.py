@@ -175,7 +175,7 @@ class Table:
         every = b"\xff" * ((width + 7) // 8)
         header = Header(made.TIME, 30, 1, 0, 0, 0)
         start, stop = len(before), len(before) + len(body)
-        return RowsEvent(header, action, 7, True, width, every, every, before + body + after, start, stop)
+        return RowsEvent(header, action, 7, width, every, every, before + body + after, start, stop)
 
 
 @contextmanager

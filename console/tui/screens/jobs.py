@@ -464,7 +464,8 @@ class JobScreen(_LeadsToLocks):
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)
-            routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
+            more = f" and {len(job.others)} more" if job.others else ""
+            routes = " -> ".join(safe(one, 40) for one in job.tables if one) + more
             lines += [(Level.FINE, labelled("Target", routes))] if routes else []
             sync = sync_line(job, self.console.ascii_only)
             lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job), host_line(job)) if one]
@@ -520,10 +521,6 @@ class JobScreen(_LeadsToLocks):
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
-
-
-def _more(job: JobFacts) -> str:
-    return f" and {len(job.others)} more" if job.others else ""
 
 
 class DescribeScreen(TableScreen):

@@ -139,16 +139,13 @@ class LocksScreen(AskingScreen):
         """Return the longest wait and its blocker; if there is no wait, the servers' answers."""
         longest = self._longest()
         if self.fault or longest is None:
-            return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(self._worst(), self._none())
+            worst = min((level for level, _ in seen_lines(self.seen())), key=rank, default=Level.UNKNOWN)
+            return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(worst, self._none())
         level, said = wait_lines(longest, self.console.now)[0]
         return Verdict(level, headlines.of_place(len(self.every_row), split(said)[1], self.apart))
 
     def _longest(self) -> AnyWait | None:
         return self.wait(self.every_row[0].key) if self.every_row else None
-
-    def _worst(self) -> Level:
-        said = seen_lines(self.seen())
-        return min((level for level, _ in said), key=rank, default=Level.UNKNOWN)
 
     def strip(self) -> Lines:
         return seen_lines(self.seen())

@@ -90,7 +90,8 @@ class WriterSpec:
 def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
     """Return the spec; raises ConfigError for an invalid option, and Refused for columns that cannot be written."""
     given = _read({name: value for name, value in options.items() if name.lower() not in OF_SPARK})
-    sink, store = _sinks(given["config"], str(given["sink"]))
+    config = load_usable(Path(given["config"]) if given["config"] else None, os.environ)
+    sink, store = fenced_entries(config, str(given["sink"]))
     names = [one.name for one in columns]
     _check_names(names)
     key = _key(given["key"], columns)
@@ -114,10 +115,6 @@ def _read(options: Mapping[str, str]) -> dict[str, Any]:
         reading.overrides[(_PLACE, name)] = Origin(Layer.OPTION, safe(name, 60))
     reading.overrides[(_PLACE,)] = Origin(Layer.OPTION, "(missing)")
     return read_section(reading, (_PLACE,), tree, OPTIONS)
-
-
-def _sinks(config: str | None, name: str) -> tuple[SinkEntry, SinkEntry]:
-    return fenced_entries(load_usable(Path(config) if config else None, os.environ), name)
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ After a crash, the row is therefore either before the statement, which the next 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.logged_change import LoggedChange, Verdict, clash, judge
 from slotkeeper.core.domain.progress import STREAMING, ProgressRow
 from slotkeeper.core.domain.shape import Reshape
-from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import APPLY
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
@@ -95,7 +95,9 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
         shape, affected = Reshape(), 0
         if verdict.touches or verdict.losses:
             target = part.sessions.target()
-            shape = target.reshape(after, _before(identity, after, verdict.dropped), dict(verdict.defaults))
+            there = {one.number for one in after.columns}
+            before = (one for one in identity.columns if one.number in there or one.name in verdict.dropped)
+            shape = target.reshape(after, tuple(before), dict(verdict.defaults))
             began = part.job.in_two_parts and part.sessions.store().noted_columns(after.text) is not None
             stop = clash(verdict, shape, part.job.in_two_parts, began) or _refused(part, shape)
             if verdict.losses and not stop:
@@ -118,12 +120,6 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
 
 def _explain(error: SlotkeeperError, why: str) -> None:
     error.message = f"{error.message}; not followed: {why}"
-
-
-def _before(identity: TableIdentity, after: TableIdentity, dropped: Collection[str]) -> tuple[Column, ...]:
-    """Return the columns before the change that the target can have, and those that it then no longer has."""
-    there = {one.number for one in after.columns}
-    return tuple(one for one in identity.columns if one.number in there or one.name in dropped)
 
 
 def _unconfirmed(part: JobContext, change: LoggedChange, verdict: Verdict, shape: Reshape, rows: int) -> str:

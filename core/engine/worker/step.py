@@ -494,7 +494,8 @@ class Sweep:
         if not self._ready:
             self._buffered_since = self._clock.monotonic()
         self._begin([turn for turn in turns if turn.after is None])
-        self._share_status([turn for turn in turns if not turn.failed and turn.stepper.status is None])
+        for turn, status in self._statuses([turn for turn in turns if not turn.failed and turn.stepper.status is None]):
+            turn.stepper.status = status
         buffered: list[tuple[Turn, BufferedRange]] = []
 
         def read(turn: Turn) -> None:
@@ -537,12 +538,8 @@ class Sweep:
             if turn.failed:  # an error counts as a turn
                 self._note_turn(turn)
 
-    def _share_status(self, turns: list[Turn]) -> None:
-        """Give each lane a status; a lane without one reads it itself."""
-        for turn, status in self._statuses(turns):
-            turn.stepper.status = status
-
     def _statuses(self, turns: list[Turn]) -> Iterable[tuple[Turn, SlotStatus | None]]:
+        """Yield each lane with its status; a lane without one reads it itself."""
         found: dict[Shard, SlotStatus] = {}
         source = turns[0].source if len(turns) > 1 else None
         if source is not None and source.joint_status and self._clock.monotonic() >= self._silence.until:

@@ -185,13 +185,9 @@ def _attributes(one: Reading) -> _Attributes:
             one.group()
         elif one.skip("CHECK"):
             one.group()
-        elif not (one.skip("SIGNED") or one.skip("NULL") or one.skip("UNIQUE") or one.skip("KEY") or _plain(one)):
+        elif not any(map(one.skip, ("SIGNED", "NULL", "UNIQUE", "KEY", "INVISIBLE", "VISIBLE"))):
             raise NotFollowed(f"the attribute {one.take()} is not followed")
     return found
-
-
-def _plain(one: Reading) -> bool:
-    return one.skip("INVISIBLE") or one.skip("VISIBLE")
 
 
 def _read_default(one: Reading, found: _Attributes) -> None:

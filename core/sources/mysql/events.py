@@ -35,7 +35,6 @@ ARTIFICIAL = 0x20
 """Header flag: the server generated the event for this stream; the event is not in the file."""
 IGNORABLE = 0x80
 _IN_USE = 0x01
-STATEMENT_END = 0x01
 NO_TABLE = 0xFFFFFF
 """The table id of a rows event that only ends a statement."""
 
@@ -186,7 +185,6 @@ class Rows(Event):
 
     action: Action
     table_id: int
-    ends_statement: bool
     width: int
     before: bytes
     after: bytes
@@ -326,7 +324,6 @@ def xid_text(number: int, gtrid: str, bqual: str) -> str:
 def _rows(header: Header, body: bytes, at: int, stop: int) -> Event:
     action, version = _ROWS[header.code]
     table = int.from_bytes(body[at : at + 6], "little")
-    flags = int.from_bytes(body[at + 6 : at + 8], "little")
     at += 8
     if version == 2:
         at += int.from_bytes(body[at : at + 2], "little")  # extra: partitions and replication channels
@@ -339,8 +336,7 @@ def _rows(header: Header, body: bytes, at: int, stop: int) -> Event:
         at += size
     if at > stop:
         raise Damaged(f"a rows event of {header.size} bytes is shorter than its header fields")
-    ends = bool(flags & STATEMENT_END)
-    return Rows(header, action, table, ends, width, before, after, body, at, stop)
+    return Rows(header, action, table, width, before, after, body, at, stop)
 
 
 def _maria_gtid(header: Header, body: bytes, at: int, stop: int) -> Event:

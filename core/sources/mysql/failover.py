@@ -241,7 +241,8 @@ def _point(wanted: Gtids, executed: Gtids, mark: Mark | None, log: Log) -> _Poin
         raise _lacks(lacks) if lacks else _differs(_ORDER)
     if strange:
         what = "the server has executed transactions before the job's last one that the job lacks"
-        raise _differs(f"{what}: {_few(strange)}")
+        more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
+        raise _differs(f"{what}: {', '.join(strange[:_NAMED])}{more}")
     if mark is not None and not marked:
         _check_mark(mark, log, files[: list(files).index(start.file)])
     return found
@@ -298,11 +299,6 @@ def _moment(time: int) -> str:
     seconds, micros = divmod(time, 1_000_000) if time >= 1 << 33 else (time, 0)
     shown = f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M:%S}"
     return f"{shown}.{micros:06d} UTC" if micros else f"{shown} UTC"
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _differs(what: str, code: str = "") -> Trouble:
@@ -395,18 +391,14 @@ class Walk:
             self.births[self.file] = event.born
         elif isinstance(event, MariaGtidList | PreviousGtids):
             if not event.header.is_artificial:
-                yield self._start(
-                    MariaState.of_list(event.last) if isinstance(event, MariaGtidList) else event.executed
-                )
+                self._listed = True
+                before = MariaState.of_list(event.last) if isinstance(event, MariaGtidList) else event.executed
+                yield FileStart(self.file, self.births.get(self.file), before)
         elif isinstance(event, MariaGtid | MysqlGtid):
             self._open, self._begin = event, self.offset
             self._time = event.committed if isinstance(event, MysqlGtid) else 0
         elif isinstance(event, Query) and not event.text.lstrip().upper().startswith(_CONTROLS):
             self._time = time
-
-    def _start(self, before: Gtids) -> FileStart:
-        self._listed = True
-        return FileStart(self.file, self.births.get(self.file), before)
 
     def _ended(self) -> Iterator[Group]:
         event, self._open = self._open, None

@@ -190,9 +190,8 @@ address as a number, to replicas."""
 class MysqlSession:
     """A session of a login. Not thread-safe, except that any thread can call `sever`."""
 
-    def __init__(self, login: Login, read_seconds: float = 0.0) -> None:
+    def __init__(self, login: Login) -> None:
         self._login = login
-        self._read_seconds = read_seconds
         self._open: my.Session | None = None
         self._facts: ServerFacts | None = None
         self._account = ""

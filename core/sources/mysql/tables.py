@@ -406,7 +406,12 @@ def read_table(session: MysqlSession, table: str, known: Sequence[Column] = ()) 
     schema, name, sort = stored_names(session, table)
     found = Known.read(known) if known else None
     if found is None:
-        found = _present(session, table, schema, name)
+        described = session.asking(lambda line: read_described(line, schema, name))
+        if described is None:
+            raise _absent(session, table)
+        indexes = read_indexes(session, f"{quoted(schema)}.{quoted(name)}")
+        sorts = session.rows(f"{_COLLATION} WHERE table_schema = %s AND table_name = %s", (schema, name))
+        found = _known(table, described, indexes, sorts[0][0] if sorts else None)
     return _seen(table, (schema, name, *sort), found, session.facts.server)
 
 
@@ -419,15 +424,6 @@ def _seen(table: str, stored: tuple[str, str, str, str], found: Known, server: s
     identity = TableIdentity(0, columns, found.key, server, known=every)
     schema, name, kind, engine = stored
     return TableSeen(schema, name, found.described, images, identity, kind, engine, key_index=found.index, known=found)
-
-
-def _present(session: MysqlSession, table: str, schema: str, name: str) -> Known:
-    described = session.asking(lambda line: read_described(line, schema, name))
-    if described is None:
-        raise _absent(session, table)
-    indexes = read_indexes(session, f"{quoted(schema)}.{quoted(name)}")
-    found = session.rows(f"{_COLLATION} WHERE table_schema = %s AND table_name = %s", (schema, name))
-    return _known(table, described, indexes, found[0][0] if found else None)
 
 
 def _known(table: str, described: Described, indexes: Sequence[IndexPart], collation: object) -> Known:

@@ -69,7 +69,9 @@ class PostgresPlacements:
         return self._changed("answer", {**_seen(read), "owner": read.owner, "answer": answer})
 
     def order(self, order: Order) -> None:
-        self._changed("order", {**_order(order), "options": json.dumps(dict(order.options))})
+        names = ("id", "job", "verb", "plan", "asked_by", "asked_why")
+        values = {name: getattr(order, name) for name in names}
+        self._changed("order", {**values, "options": json.dumps(dict(order.options))})
 
     def ordered(self, order: Order) -> Order | None:
         with self._session.transaction() as cursor:
@@ -112,10 +114,6 @@ def _values(row: Placement) -> dict[str, Any]:
 
 def _seen(row: Placement) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("job", "term", "beats", "version")}
-
-
-def _order(order: Order) -> dict[str, Any]:
-    return {name: getattr(order, name) for name in ("id", "job", "verb", "plan", "asked_by", "asked_why")}
 
 
 def _order_from(id: str, job: str, verb: str, options: Any, *rest: Any) -> Order:

@@ -57,10 +57,6 @@ def _same_key(view: View) -> Refused:
     return Refused(what, "name more columns in `key`", SAME_KEY, "sink")
 
 
-def _nothing(_: str) -> None:
-    """Do nothing at a named point."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """Deliberate mistakes, which only tests set: each must be found."""
@@ -93,7 +89,7 @@ class Rounds:
         self._most = job.rounds.delta_rows_max
         self._clock = clock or SystemClock()
         self._mutant = mutant or Mutant()
-        self.probe: Probe = _nothing
+        self.probe: Probe = lambda _: None
 
     # -- states -----------------------------------------------------------------------------------------------------
 
@@ -152,7 +148,7 @@ class Rounds:
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
-        names = self._names_of(view)
+        names = Names(view, self._session.schema.string)
         with self._session.transaction() as cursor:
             set_locally(cursor, "lock_timeout", LOCK_WAIT)
             triggers = capture.triggers_of(view, names, row.adds)
@@ -185,9 +181,6 @@ class Rounds:
         schema = self._session.schema.string
         for (function,) in self._run(cursor, "unused", {"schema": schema}).fetchall():
             cursor.execute(f"DROP FUNCTION IF EXISTS {quoted(schema)}.{quoted(function)}()")
-
-    def _names_of(self, view: View) -> Names:
-        return Names(view, self._session.schema.string)
 
     def due(self) -> list[str]:
         rows = {row.target: row for row in self.rows()}
@@ -242,7 +235,7 @@ class Rounds:
             self._check_key(cursor, view, names)
             for statement in [*compose.fill(view, names), *hidden, *compose.empty_temporary(names)]:
                 cursor.execute(statement)
-            self._clear(cursor, view, names)
+            cursor.execute("; ".join(f"DELETE FROM {names.delta(table)}" for table in view.tables))
             self._run(cursor, "unmark", {"target": target})
             self._run(cursor, "running", {"target": target, "capture": state})
             self.probe("before_build_commit")
@@ -297,7 +290,10 @@ class Rounds:
                 what = f"view {view.target}: the table exists, and no view of this job created it"
                 raise Refused(what, f"DROP TABLE {dotted(view.target)}, or choose another `into`", where="sink")
             cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {compose.answer(view)} WITH NO DATA")
-            now, wanted = (self._columns(cursor, one) for one in (dotted(view.target), "pg_temp.slotkeeper_types"))
+            now, wanted = (
+                self._run(cursor, "columns", {"table": one}).fetchall()
+                for one in (dotted(view.target), "pg_temp.slotkeeper_types")
+            )
             cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
             cursor.execute(compose.has_key(view))
             if now == wanted and cursor.fetchone():
@@ -305,9 +301,6 @@ class Rounds:
             cursor.execute(f"DROP TABLE {dotted(view.target)}")
         for statement in compose.create_target(view):
             cursor.execute(statement)
-
-    def _columns(self, cursor: pg.Cursor, table: str) -> list[tuple[object, ...]]:
-        return self._run(cursor, "columns", {"table": table}).fetchall()
 
     # -- rounds -----------------------------------------------------------------------------------------------------
 
@@ -512,9 +505,6 @@ class Rounds:
         cursor.execute(odd)
         if cursor.fetchall()[0][0]:
             cursor.execute(correct)
-
-    def _clear(self, cursor: pg.Cursor, view: View, names: Names) -> None:
-        cursor.execute("; ".join(f"DELETE FROM {names.delta(table)}" for table in view.tables))
 
     def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
         return fitness.captures(self._run, cursor, self.views, self._names, adds)

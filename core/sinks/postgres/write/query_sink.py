@@ -92,7 +92,10 @@ class PostgresQuerySink:
         refuse(PostgresViewer(self.session).objections(), "sink")
         asked, image = self._target, self._image()
         if asked.create_target and not targets.exists(self.session, asked.name):
-            self._refuse_dropped()
+            if found := self._written():
+                what = f"{asked.name} was dropped after batch {found[1]} of query {found[0]}: its rows are missing"
+                hint = f'restore it, or start over: a new slot, a new checkpoint and successor_of = "{found[0]}"'
+                raise Refused(what, hint, where="sink")
             targets.create(self.session, asked.name, image)
             image = self._image()
         targets.check(self.session, self._of(image), image, asked.options)
@@ -112,12 +115,6 @@ class PostgresQuerySink:
             if batch >= 0 and query != self._target.successor_of:
                 return query, batch
         return None
-
-    def _refuse_dropped(self) -> None:
-        if found := self._written():
-            what = f"{self._target.name} was dropped after batch {found[1]} of query {found[0]}: its rows are missing"
-            hint = f'restore it, or start over: a new slot, a new checkpoint and successor_of = "{found[0]}"'
-            raise Refused(what, hint, where="sink")
 
     def _of(self, image: TableIdentity) -> TargetTable:
         return targets.target_of(ChannelSpec("", self._target.name), image)

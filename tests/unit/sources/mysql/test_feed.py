@@ -140,7 +140,7 @@ class FakeStream:
 
 def rows(table: Table, body: bytes) -> TableRows:
     header = Header(1, 0, 1, len(body), 0, 0)
-    event = Rows(header, Action.INSERT, 7, True, 1, b"", b"", body, 0, len(body))
+    event = Rows(header, Action.INSERT, 7, 1, b"", b"", body, 0, len(body))
     return TableRows(TableMap(7, *table, (), None, b"layout"), event)
 
 

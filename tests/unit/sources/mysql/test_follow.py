@@ -24,7 +24,7 @@ def at(offset: int) -> MysqlPosition:
 
 def rows(offset: int, body: bytes = b"row") -> TableRows:
     header = Header(1_700_000_000, 23, 1, 10, offset, 0)
-    return TableRows(TABLE, Rows(header, Action.INSERT, 1, True, 1, b"\1", b"\1", body, 0, len(body)), 1, offset)
+    return TableRows(TABLE, Rows(header, Action.INSERT, 1, 1, b"\1", b"\1", body, 0, len(body)), 1, offset)
 
 
 class Scripted:
