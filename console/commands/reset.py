@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -42,7 +44,7 @@ from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe, settled
@@ -103,6 +105,9 @@ OnExisting = Annotated[
     typer.Option("--on-existing", help="with --to snapshot: how the next copy treats rows in the target"),
 ]
 Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the session of the run that holds the lease")]
+RESUME_WITHIN, RESUME_EVERY = 60.0, 2.0
+"""Seconds in which a command resumes its own reset after a failure of a server, and the pause before each attempt."""
+_INTERRUPTS = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an unfinished reset")]
 
 
@@ -219,8 +224,7 @@ def _plan_or_execute(
         given = {**verb, "plan": order.plan, "confirm": order.confirm, "rows": rows, "steal": steal}
         if _by_owner(ctx, loaded, job, "undo" if undoing else "reset", given, order.reason, as_json):
             return
-        done: Result = _on(loaded, job, lambda reset_context: reset_apply.execute(reset_context, order), steal)
-        _tell(done, start_alone(loaded, job), as_json, ascii_only)
+        _tell(_executed(loaded, job, order, steal), start_alone(loaded, job), as_json, ascii_only)
         return
 
     def make(reset_context: ResetContext) -> Any:
@@ -235,6 +239,25 @@ def _plan_or_execute(
         print_plan(made, undoing, ascii_only)
     if made.failed:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
+
+
+def _executed(loaded: Loaded, job: JobSpec, order: ResetOrder, steal: str) -> Result:
+    """Execute a plan; if a server or a connection fails in between, finish the reset as --resume does, for a while."""
+    clock, place = SystemClock(), (job.channel.source_table, job.slot)
+    ends = clock.monotonic() + RESUME_WITHIN
+    act: Callable[[ResetContext], Result] = partial(reset_apply.execute, order=order)
+    while True:
+        try:
+            done: Result = _on(loaded, job, act, steal, resuming=act is reset_apply.resume)
+            return done
+        except SlotkeeperError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, SlotkeeperError) else error
+            unfinished = any((mark.table, mark.slot) == place for mark in marks(loaded.state_dir))
+            if not unfinished or cause.kind not in _INTERRUPTS or clock.monotonic() >= ends:
+                raise
+            diagnostics.note(f"{error}; resuming automatically")
+        threading.Event().wait(RESUME_EVERY)
+        act = reset_apply.resume
 
 
 def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: str, as_json: bool) -> None:

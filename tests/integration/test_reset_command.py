@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from slotkeeper.console.actions.preview import preview_from
+from slotkeeper.console.commands import reset as reset_command
 from slotkeeper.core.domain.access import Account
 from slotkeeper.core.domain.job import RESETTABLE, JobState
+from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.launch import access
+from slotkeeper.core.services import reset as reset_service
+from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
@@ -330,6 +334,30 @@ def in_state(shell: Shell, state: JobState, plan: str) -> None:
     refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)
     assert shell.planned("--to", "earliest")["possible"] is False
     assert shell.places() == before
+
+
+def test_a_reset_that_a_server_interrupts_is_finished_by_the_same_command(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, before, left = shell.planned("--to", "earliest")["id"], shell.places(), ["after_rows", "after_compare"]
+
+    def interrupted(point: str) -> None:
+        if point in left:
+            left.remove(point)
+            raise Unreachable("the source restarts", where="source")
+
+    monkeypatch.setattr(reset_service, "probe", interrupted)
+    monkeypatch.setattr(reset_command, "RESUME_EVERY", 0.0)
+    code, _, err = shell.execute(plan)
+    assert code == 0, err
+    assert err.count("resuming automatically") == 2 and not left
+    assert shell.places() != before and not marks(shell.state_dir)
+    left.append("after_rows")
+    monkeypatch.setattr(reset_command, "RESUME_WITHIN", 0.0)
+    again = shell.planned("--to", "latest")
+    code, _, err = shell.execute(again["id"], *(("--rows", str(again["skipped"])) if again["skipped"] else ()))
+    assert code == 1 and "the source restarts" in err
+    assert marks(shell.state_dir), "a person resumes it"
 
 
 def test_a_plan_makes_no_slot(shell: Shell) -> None:
