@@ -356,7 +356,8 @@ def test_a_reset_that_a_server_interrupts_is_finished_by_the_same_command(
     monkeypatch.setattr(reset_command, "RESUME_WITHIN", 0.0)
     again = shell.planned("--to", "latest")
     code, _, err = shell.execute(again["id"], *(("--rows", str(again["skipped"])) if again["skipped"] else ()))
-    assert code == 1 and "the source restarts" in err
+    assert code == 5, err
+    assert "the source restarts" in err
     assert marks(shell.state_dir), "a person resumes it"
 
 
