@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -256,7 +256,7 @@ def _executed(loaded: Loaded, job: JobSpec, order: ResetOrder, steal: str) -> Re
             if not unfinished or cause.kind not in _INTERRUPTS or clock.monotonic() >= ends:
                 raise
             diagnostics.note(f"{error}; resuming automatically")
-        threading.Event().wait(RESUME_EVERY)
+        time.sleep(RESUME_EVERY)
         act = reset_apply.resume
 
 

@@ -9,34 +9,34 @@ from tests.architecture.checkout import PACKAGES, ROOT
 from tests.architecture.weight import Weight, weights
 
 MOST_LINES = {
-    "core": 1_900,
-    "core/alerts": 500,
-    "core/config": 3_970,
-    "core/dataframe": 3_100,
-    "core/domain": 10_980,
-    "core/drivers": 4_230,
-    "core/engine": 8_980,
+    "core": 1_690,
+    "core/alerts": 390,
+    "core/config": 3_960,
+    "core/dataframe": 3_030,
+    "core/domain": 10_990,
+    "core/drivers": 4_130,
+    "core/engine": 8_910,
     "core/importing": 2_370,
     "core/judgement": 1_830,
     "core/launch": 4_360,
     "core/library": 560,
-    "core/ports": 2_225,
+    "core/ports": 2_230,
     "core/services": 2_310,
-    "core/sinks": 14_520,
-    "core/slots": 2_400,
-    "core/sources": 19_640,
-    "core/spark": 2_300,
-    "core/state": 2_830,
-    "core/verify": 420,
-    "core/wiring": 705,
-    "console": 200,
-    "console/actions": 2_150,
+    "core/sinks": 14_480,
+    "core/slots": 2_290,
+    "core/sources": 19_600,
+    "core/spark": 2_190,
+    "core/state": 2_770,
+    "core/verify": 360,
+    "core/wiring": 710,
+    "console": 130,
+    "console/actions": 2_130,
     "console/cli": 1_620,
-    "console/commands": 6_370,
+    "console/commands": 6_410,
     "core/views": 1_500,
     "console/monitor": 1_940,
     "console/tui": 9_770,  # the command line on plans and confirmations, and the return from an undo
-    "console/views": 5_900,
+    "console/views": 5_910,
 }
 """The size of each package when its ceiling was last set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
@@ -82,7 +82,7 @@ Deleted rows without raw values are 15 lines of the sinks; passwords with signs 
 Probes of every kind (ADR 108) are 230 lines of the domain, 670 of the sources and 400 of the sinks, of which the
 texts of the questions are 200.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 567, 31, 75, 288
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 566, 30, 70, 262
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Of these helpers, four fifths cannot stand in place: they are passed as values (entries of tables, callbacks), stand in
