@@ -25,6 +25,14 @@ class TooLong(ValueError):
         super().__init__(f"more than {_size(most_bytes)}")
 
 
+def size_of(path: Path) -> int:
+    """Return a file's size in bytes; 0 if it does not exist, or if another program has just deleted it."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def text_of(path: Path, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
     """Return the whole text of a UTF-8 file. Raises OSError, UnicodeDecodeError and TooLong."""
     with path.open("rb") as reading:

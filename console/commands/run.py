@@ -22,6 +22,7 @@ from slotkeeper.console.cli import diagnostics, select
 from slotkeeper.console.cli.select import Job, Reason
 from slotkeeper.console.commands import job_verbs
 from slotkeeper.console.commands.job_verbs import noted
+from slotkeeper.core.bounded import size_of
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobStatus, why_of
 from slotkeeper.core.launch import control, verdict
@@ -103,7 +104,7 @@ def _signals_kept() -> Iterator[None]:
 def _followed(log: Path) -> Iterator[None]:
     """Copy new lines of the job's log to stderr, because a container has no other log."""
     done = threading.Event()
-    follower = threading.Thread(target=_follow, args=(log, _size(log), done), name="follow", daemon=True)
+    follower = threading.Thread(target=_follow, args=(log, size_of(log), done), name="follow", daemon=True)
     follower.start()
     try:
         yield
@@ -121,7 +122,7 @@ def _follow(log: Path, offset: int, done: threading.Event) -> None:
 
 def _shown(log: Path, offset: int, last: bool) -> int:
     """Show complete lines from `offset` on; if `last`, also a partial one. Return the new offset. Reads in pieces."""
-    size = _size(log)
+    size = size_of(log)
     if size < offset:  # the log was truncated because it was too long
         offset = 0
     while offset < size:
@@ -141,10 +142,3 @@ def _shown(log: Path, offset: int, last: bool) -> int:
         for line in added[:whole].splitlines():
             diagnostics.note(line.decode("utf-8", "backslashreplace"))
     return offset
-
-
-def _size(log: Path) -> int:
-    try:
-        return log.stat().st_size
-    except FileNotFoundError:
-        return 0

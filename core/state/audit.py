@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from slotkeeper.core.bounded import size_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.audit import (
     ACCEPT,
@@ -154,7 +155,7 @@ class Audit:
             gone.insert(0, f"the files before {numbered[0].name} are missing")
         # numbered files must be full; otherwise, fifty empty files would look like the regular deletion of all earlier
         # files
-        gone += [f"{file.name} is not full: lines are missing" for file in numbered if _size(file) < MOST_BYTES]
+        gone += [f"{file.name} is not full: lines are missing" for file in numbered if size_of(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
     @contextmanager
@@ -226,14 +227,6 @@ class Audit:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _size(file: Path) -> int:
-    """Return a file's size in bytes; 0 if another program has just deleted the file."""
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _number(file: Path) -> int:

@@ -9,7 +9,7 @@ from tests.architecture.checkout import PACKAGES, ROOT
 from tests.architecture.weight import Weight, weights
 
 MOST_LINES = {
-    "core": 1_690,
+    "core": 1_700,
     "core/alerts": 390,
     "core/config": 3_960,
     "core/dataframe": 3_030,
