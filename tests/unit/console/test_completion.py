@@ -123,7 +123,7 @@ C = ("--config", "config.toml")
         ((*C, "jobs", "pause", "orders_rt", "--table", "=", "ods."), ["ods.orders"]),
         ((*C, "slots", "preflight", ""), ["ods.orders", "ods.parts"]),
         ((*C, "slots", "history", "ods.parts", ""), ["slot_parts"]),
-        ((*C, "doctor", "--probe", ""), ["dws1"]),
+        ((*C, "doctor", "--probe", ""), ["dws1", "mart"]),
         ((*C, "slots", "reset", "ods.orders", "slot_orders_rt", "--execute", "--plan", "p7"), ["p7f3a9c"]),
         ((*C, "slots", "reset", "ods.orders", "slot_orders_rt", "--to", "la"), ["latest"]),
         ((*C, "slots", "reset", "ods.orders", "slot_orders_rt", "--confirm", ""), []),
