@@ -252,8 +252,8 @@ def _executed(loaded: Loaded, job: JobSpec, order: ResetOrder, steal: str) -> Re
             return done
         except SlotkeeperError as error:
             cause = error.__cause__ if isinstance(error.__cause__, SlotkeeperError) else error
-            unfinished = any((mark.table, mark.slot) == place for mark in marks(loaded.state_dir))
-            if not unfinished or cause.kind not in _INTERRUPTS or clock.monotonic() >= ends:
+            left_open = any((mark.table, mark.slot) == place for mark in marks(loaded.state_dir))
+            if not left_open or cause.kind not in _INTERRUPTS or clock.monotonic() >= ends:
                 raise
             diagnostics.note(f"{error}; resuming automatically")
         time.sleep(RESUME_EVERY)

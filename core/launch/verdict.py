@@ -90,8 +90,8 @@ def because(crash: Crashed, out_of_memory: str) -> Crashed:
 
 TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-    safe="No action needed if the later start was intended. Otherwise, stop it on its host (slotkeeper jobs stop JOB),"
-    " and start the job where it is to run",
+    safe="No action needed if the later start was intended. Otherwise, stop it on its host, and"
+    " start the job where it is to run",
 )  # fmt: skip
 """The end of a run after a later start; the driver reports it immediately, because closing resources can take time."""
 _MEANINGS: dict[int | None, Ended] = {

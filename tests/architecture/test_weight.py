@@ -26,13 +26,13 @@ MOST_LINES = {
     "core/slots": 2_290,
     "core/sources": 19_600,
     "core/spark": 2_190,
-    "core/state": 2_770,
+    "core/state": 2_760,
     "core/verify": 360,
     "core/wiring": 710,
     "console": 130,
     "console/actions": 2_130,
     "console/cli": 1_620,
-    "console/commands": 6_410,
+    "console/commands": 6_400,
     "core/views": 1_500,
     "console/monitor": 1_940,
     "console/tui": 9_770,  # the command line on plans and confirmations, and the return from an undo
@@ -82,7 +82,7 @@ Deleted rows without raw values are 15 lines of the sinks; passwords with signs 
 Probes of every kind (ADR 108) are 230 lines of the domain, 670 of the sources and 400 of the sinks, of which the
 texts of the questions are 200.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 566, 30, 70, 262
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 566, 30, 70, 261
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Of these helpers, four fifths cannot stand in place: they are passed as values (entries of tables, callbacks), stand in
