@@ -134,7 +134,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _end_job(folder: Path) -> None:
-    for state in (folder / DISK / STATE, folder / STATE):
+    for state in (folder / DISK / STATE, *folder.glob(f"{STATE}*")):  # `second-job` has a state folder of its own
         with suppress(SlotkeeperError), Store.existing(state) as store:
             for job in store.jobs():
                 control.stop(store, job.name, Patience(seconds=120))

@@ -16,8 +16,10 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.report import Identity
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import mariadb, placement, postgres, running
 from slotkeeper.demo.run import DemoOptions
 from slotkeeper.demo.sources import KINDS
@@ -84,6 +86,26 @@ def test_its_process_is_ended_and_its_folder_taken_away(
     assert process.wait(10) != 0
     assert (folder.exists(), left(state)) == (False, [])
     assert capsys.readouterr().out == f"stopped the demo in {folder}, its job and its two servers\n"
+
+
+def test_jobs_in_each_of_its_state_folders_are_stopped(
+    state: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The incident `second-job` starts the job with another state folder; killed, the demo leaves both running."""
+    folder = tmp_path / "slotkeeper-demo-x"
+    places = [folder / "state", folder / "state-elsewhere"]
+    for place in places:
+        place.mkdir(parents=True)
+    found = list[Path]()
+
+    def existing(place: Path) -> Store:
+        found.append(place)
+        raise Refused("nothing is stored here")
+
+    monkeypatch.setattr(Store, "existing", existing)
+    put(state, folder, identity.of(process.pid))
+    assert main(["demo", "stop"]) == 0
+    assert set(places) <= set(found)
 
 
 def test_a_process_that_has_its_number_now_is_left_alone(
