@@ -59,15 +59,20 @@ class Replication:
         """Return the payload of the next message; None if none arrives within the given seconds."""
         until = self._clock.monotonic() + seconds
         while True:
-            message = self._limited(self._cursor.read_message)
-            if message is not None:
-                return bytes(message.payload)
+            payload = self._next()
+            if payload is not None:
+                return payload
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
             waiting = select.poll()
             waiting.register(self._line.fileno(), select.POLLIN)
             waiting.poll(min(left, STATUS_SECONDS / 2) * 1000)
+
+    def _next(self) -> bytes | None:
+        """Return the payload of a received message; None if there is none."""
+        message = self._limited(self._cursor.read_message)
+        return None if message is None else bytes(message.payload)
 
     def sever(self) -> None:
         pg.sever(self._line)

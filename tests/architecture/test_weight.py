@@ -14,7 +14,7 @@ MOST_LINES = {
     "core/config": 3_960,
     "core/dataframe": 3_030,
     "core/domain": 10_990,
-    "core/drivers": 4_130,
+    "core/drivers": 4_140,
     "core/engine": 8_910,
     "core/importing": 2_370,
     "core/judgement": 1_830,
@@ -82,7 +82,7 @@ Deleted rows without raw values are 15 lines of the sinks; passwords with signs 
 Probes of every kind (ADR 108) are 230 lines of the domain, 670 of the sources and 400 of the sinks, of which the
 texts of the questions are 200.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 566, 30, 70, 261
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 566, 30, 70, 262
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Of these helpers, four fifths cannot stand in place: they are passed as values (entries of tables, callbacks), stand in

@@ -126,7 +126,7 @@ def test_a_strangers_lock_table_is_named_with_who_what_and_since(place: Place) -
     assert wait.statement == STATEMENT and 0 <= now() - wait.since < 60
     assert wait.root is not None and (wait.root.pid, wait.root.state) == (pid, "idle in transaction")
     said = cause(wait, now())
-    assert said.startswith(f"{TABLE} is locked by pid {pid}, user {user}, psql, idle in transaction for ")
+    assert said.startswith(f"{TABLE} is locked by pid {pid}, user {user}, application psql, idle in transaction for ")
     assert said.endswith(f" s: LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")
     assert f"SELECT pg_terminate_backend({pid})" in to_do(wait)
 
@@ -206,7 +206,7 @@ def test_a_login_that_may_not_see_others_says_what_is_hidden_from_it(place: Plac
     assert wait.statement == STATEMENT and wait.root is not None
     assert (wait.root.state, wait.root.since, wait.root.statement) == (None, None, None)
     said = cause(wait, now())
-    assert said.endswith(", psql, its state and statement are hidden from this login")
+    assert said.endswith(", application psql, its state and statement are hidden from this login")
     assert f"SELECT pg_terminate_backend({eve.info.backend_pid})" in to_do(wait)
 
 

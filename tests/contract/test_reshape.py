@@ -160,9 +160,9 @@ def test_both_ends_are_shown_with_their_differences(session: SinkSession) -> Non
     assert found.source == ("id bigint NOT NULL", "~ w bigint", "+ x date NOT NULL")
     assert found.target == ("id bigint NOT NULL", "- v text", "~ w integer")
     assert [one.text for one in found.found] == [
-        "w is bigint (was integer)",
-        "x date NOT NULL was added",
-        "v text was dropped",
+        "column w is bigint (was integer)",
+        "column x (date NOT NULL) was added",
+        "column v (text) was dropped",
     ]
 
 

@@ -70,7 +70,7 @@ def test_an_alter_that_the_sink_refuses_at_a_start_ends_its_table_alone(
     mirror.source(f"ALTER TABLE {TABLE} DROP COLUMN w")
     mirror.start()
     said = mirror.wait_table(TABLE, JobState.FAILED)
-    assert f"run in the sink: `ALTER TABLE {TARGET} DROP COLUMN w`; then `slotkeeper slots reset" in said.safe
+    assert f"run in the sink: `ALTER TABLE {TARGET} DROP COLUMN w`; then run `slotkeeper slots reset" in said.safe
     continues_with(mirror, OTHER, OTHERS_TARGET)
     assert not mirror.ended()
     mirror.at_sink("DROP VIEW mart.totals")
@@ -163,7 +163,7 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
     said = "the target would shrink by 50 rows: source 0, target 50; TRUNCATE at the source is likely"
     assert error.hint.startswith(said), error.hint
     alter = f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer"
-    assert f"run in the sink: `{alter}`; then `slotkeeper slots reset" in error.hint
+    assert f"run in the sink: `{alter}`; then run `slotkeeper slots reset" in error.hint
     assert mirror.query(mirror.sink, f"SELECT count(*) FROM {TARGET}") == [(50,)]
     assert not audit_of(mirror).lines
 
@@ -293,7 +293,7 @@ def test_what_is_printed_for_columns_of_hostile_names_does_as_it_says(
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble), repr(error)
     assert not hostile.RAW.search(error.hint.partition("run in the sink: ")[2])
-    typed = error.hint.partition("run in the sink: `")[2].rpartition("`; then `slotkeeper slots reset")[0]
+    typed = error.hint.partition("run in the sink: `")[2].rpartition("`; then run `slotkeeper slots reset")[0]
     mirror.at_sink(typed.replace("`; `", "; "))
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     mirror.start()

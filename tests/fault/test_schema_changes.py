@@ -249,8 +249,8 @@ def test_a_reset_shows_the_columns_of_both_ends(warehouse: Warehouse, make_mirro
     at = notes.index(f"source {TABLE}: id bigint NOT NULL, v text, n integer NOT NULL, + x integer NOT NULL")
     assert notes[at + 1 :] == (
         f"target {TARGET}: id bigint NOT NULL, v text, - w integer, n integer NOT NULL",
-        "changed: x integer NOT NULL was added",
-        "changed: w integer was dropped",
+        "changed: column x (integer NOT NULL) was added",
+        "changed: column w (integer) was dropped",
         f"run at the sink before the next start: ALTER TABLE {TARGET} DROP COLUMN w",
         f"run at the sink before the next start: ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer",
     )
@@ -342,7 +342,7 @@ def test_of_several_tables_the_changed_one_alone_is_altered(warehouse: Warehouse
     assert {line.what for line in audit_of(mirror).lines} == {f"dws1 {TABLE} slot {mirror.job.slot}"}
     mirror.source("ALTER TABLE ods.u ADD COLUMN x integer")
     said = mirror.wait_table("ods.u", JobState.FAILED)
-    assert said.safe.startswith("ods.u: x integer was added; run in the sink: ")
+    assert said.safe.startswith("ods.u: column x (integer) was added; run in the sink: ")
     assert statements_of(said.safe) == ["ALTER TABLE mart.u ADD COLUMN IF NOT EXISTS x integer"]
     assert mirror.heard.tables[TABLE].state == JobState.RUNNING.value
     mirror.stop()
@@ -359,7 +359,7 @@ def test_a_mapped_column_that_is_gone_is_named(warehouse: Warehouse, make_mirror
     assert isinstance(error, Trouble), repr(error)
     assert error.hint.startswith(
         "columns names 'v', which the source table does not have (the source table has id, u, w, n);"
-        " then `slotkeeper slots reset"
+        " then run `slotkeeper slots reset"
     )
     assert not audit_of(mirror).lines
 
@@ -371,7 +371,7 @@ def test_what_the_sink_refuses_is_reported_with_what_to_type(warehouse: Warehous
     error = mirror.wait_error()
     assert isinstance(error, SlotkeeperError) and error.where == "sink", repr(error)
     assert "mart.totals" in error.message or "depend" in error.message, error
-    assert f"run in the sink: `{CHANGES['drop'][1][0]}`; then `slotkeeper slots reset" in error.hint
+    assert f"run in the sink: `{CHANGES['drop'][1][0]}`; then run `slotkeeper slots reset" in error.hint
     assert [line.outcome.partition(":")[0] for line in audit_of(mirror).lines] == ["", "failed"]
     mirror.at_sink("DROP VIEW mart.totals")
     mirror.start()

@@ -63,7 +63,7 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
             "; dn_1: Connection refused, 40 s, 1 of 2 DNs waits",
         ),
         (replace(RUNNING, state=JobState.CATCHING_UP, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED"),
-        (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "lost when its slot expires"),
+        (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "lost until the slot expires"),
         (replace(RUNNING, report=STOPPED_ONE), Level.WARNING, "1 of 4 tables STOPPED: ods.a"),
         (replace(RUNNING, state=JobState.PAUSED, report=PAUSED_ALL), Level.WARNING, "nothing is applied"),
         (
@@ -71,12 +71,12 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
             Level.WARNING,
             "as requested",
         ),
-        (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "lost when its slot expires"),
+        (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "lost until the slot expires"),
         (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Level.CRITICAL, "SLOT LOST"),
         (
             replace(RUNNING, state=JobState.STOPPED, reason="stopped as requested"),
             Level.WARNING,
-            "lost when its slot expires",
+            "lost until the slot expires",
         ),
         (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Level.REST, "never"),
         (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Level.WARNING, "SUPERSEDED"),

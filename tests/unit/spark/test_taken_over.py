@@ -24,7 +24,7 @@ def no_answer() -> str:
 
 @pytest.mark.parametrize(
     ("holder", "said"),
-    [(lambda: HOLDER, f": {HOLDER}"), (lambda: "", ""), (no_answer, "")],
+    [(lambda: HOLDER, f": the later start is {HOLDER}"), (lambda: "", ""), (no_answer, "")],
     ids=["named", "none", "silent"],
 )
 def test_the_reason_names_host_and_pid_of_the_later_start_where_the_sink_answers(
