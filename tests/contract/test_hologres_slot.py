@@ -116,8 +116,8 @@ def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
 def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
     slot_pair: HoloPair, tmp_path: Path, forward_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_source, "SEEN_SECONDS", 0.5)
     resetting = stopped(slot_pair, tmp_path)
+    monkeypatch.setattr(slot_source, "SEEN_SECONDS", 0.5)  # only now: a stop waits for its last registration
     before = positions(slot_pair)
     assert confirmed(slot_pair) == before
     slot_pair.hologres.faults.forward_only = forward_only
