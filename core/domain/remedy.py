@@ -93,7 +93,7 @@ def new_snapshot(job: JobSpec) -> str:
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
     plans = "which plans a new snapshot and shows what the target would lose"
-    return f"run {reset}, {plans}{THEN}execute the plan{THEN}{start(job.name)}"
+    return f"run {reset}, {plans}, and execute the plan{THEN}{start(job.name)}"
 
 
 class ManualSql(Protocol):

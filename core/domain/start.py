@@ -36,8 +36,8 @@ SAFE = {
         " may be the last copy of the newer rows; then take a new snapshot"
     ),
     TroubleName.SINK_OLDER: (
-        "Find out whether the sink was restored from a backup. If the newer state still exists, restore it, and start"
-        " the job. If not, take a new snapshot"
+        "Find out whether the sink was restored from a backup, and restore the newer state if it still exists; or take"
+        " a new snapshot"
     ),
     TroubleName.TARGET_CHANGED: (
         "Find the session that changed the target in the sink's log, and revert the change if possible; then take a"
