@@ -60,10 +60,11 @@ class Kills:
         self._under_way = 0
         self._all_ended = threading.Condition(self._lock)
 
-    def arm(self) -> None:
+    def arm(self, calls: int | None = None) -> None:
+        """Kill at one of the next calls, or at the one of this number."""
         with self._lock:
             self.hit.clear()
-            self._left = self._chance.randint(1, CALLS)
+            self._left = calls or self._chance.randint(1, CALLS)
 
     def disarm(self) -> None:
         """Stop killing workers, for any caller, and let all waiting workers continue."""
