@@ -187,8 +187,11 @@ class Views(Protocol):
     def explain(self, target: str) -> Explained:
         """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
 
-    def at_work(self, session: str) -> bool:
-        """Return whether the session of a task of this job executes a statement, by its name."""
+    def activity(self, session: str) -> tuple[bool, str]:
+        """Return whether the session of a task, by its name, executes a statement, and a text that each one changes.
+
+        The text is empty if there is no such session.
+        """
 
     def drop(self, target: str) -> bool:
         """Remove a view with its triggers and its table; return False if the table stays because no view created it."""

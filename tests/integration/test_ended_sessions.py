@@ -142,6 +142,18 @@ def test_a_session_is_at_work_while_a_statement_of_it_runs(place: Place) -> None
     until(lambda: not store.at_work(NAME), 20, "it to be over")
 
 
+def test_the_activity_of_a_session_changes_with_each_of_its_statements(place: Place) -> None:
+    endpoint = place.server.endpoint(place.database)
+    with closing(SinkSession(endpoint, resolve(endpoint.password), "asking", "public")) as asking:
+        assert asking.activity(NAME) == (False, "")
+        other = place.named(NAME)
+        _, before = asking.activity(NAME)
+        assert before
+        assert asking.activity(NAME) == (False, before)
+        run(other, "SELECT 1")
+        until(lambda: asking.activity(NAME)[1] != before, 20, "it to have changed")
+
+
 def test_a_session_whose_activity_the_server_does_not_track_counts_as_at_work(place: Place) -> None:
     """Otherwise a long build of a view would be ended as lost, again and again."""
     idle = place.named(NAME)

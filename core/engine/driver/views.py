@@ -33,8 +33,8 @@ REPORT_EVERY = 1.0
 LOST_AFTER = 60.0
 """Seconds in which the sink executes nothing for a task's session, after which its connection counts as lost.
 
-A build has no time limit, so that nothing else ends a wait for an answer that a broken network has lost. A worker needs
-seconds to start.
+A build has no time limit, so that nothing else ends a wait for an answer that a broken network has lost. They count
+from the task's first statement, because a task can wait much longer for its runner.
 """
 LAST_WITHIN = 20.0
 """Seconds for the last round of a job that ends once it has caught up."""
@@ -122,6 +122,7 @@ class Rounds(threading.Thread):
             return False
         assert self._ctx.work.views is not None
         task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS, self._session)
+        _, before = views.activity(self._session)
         future = self._ctx.runner.submit(self._ctx.work.views, task, GROUP)
         worked_at = now
         while True:
@@ -130,7 +131,9 @@ class Rounds(threading.Thread):
                 outcome: ViewsOutcome = future.result(REPORT_EVERY)
                 break
             except TimeoutError:
-                worked_at = self._ctx.clock.monotonic() if views.at_work(self._session) else worked_at
+                working, changed = views.activity(self._session)
+                if working or changed == before:
+                    worked_at = self._ctx.clock.monotonic()
                 self._abandon_lost(worked_at)
             except CancelledError:
                 return False

@@ -222,8 +222,16 @@ class SinkSession(Session):
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
+    def activity(self, name: str) -> tuple[bool, str]:
+        """Return whether a session of this name runs a statement, and a text that changes with each of its statements.
+
+        The text is empty if there is no such session.
+        """
+        ((working, changed),) = self.fetched("session_activity", {"name": name})
+        return working, changed
+
     def at_work(self, name: str) -> bool:
-        return bool(self.fetched("sessions_at_work", {"name": name}))
+        return self.activity(name)[0]
 
     def end_sessions(self, name: str, begins: bool = False) -> int:
         """End this login's other sessions in this database by name, or by prefix with `begins`; return their number.

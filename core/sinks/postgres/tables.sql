@@ -257,12 +257,15 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s
 
--- name: sessions_at_work
--- Whether such a session is running a statement, by its exact name; a login sees its own sessions. PostgreSQL, "The
--- Cumulative Statistics System": with track_activities off, the state is "disabled"; then a session counts as running.
-SELECT 1 FROM pg_stat_activity
+-- name: session_activity
+-- Whether such a session is running a statement, by its exact name, and when its state last changed; a login sees its
+-- own sessions. PostgreSQL, "The Cumulative Statistics System": with track_activities off, the state is "disabled";
+-- then a session counts as running.
+SELECT coalesce(bool_or(state IN ('active', 'disabled') OR state IS NULL), false),
+       coalesce(max(state_change)::text, '')
+FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
-  AND application_name = %(name)s AND (state IN ('active', 'disabled') OR state IS NULL)
+  AND application_name = %(name)s
 
 -- name: resets_exist
 -- Whether any slot was ever reset here.

@@ -14,19 +14,23 @@ from slotkeeper.core.engine.driver.views import LOST_AFTER, Rounds
 from slotkeeper.core.errors import Unreachable
 
 
-def test_a_build_may_last_as_long_as_the_sink_executes_it_and_is_ended_once_the_sink_does_not(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("kept", ["", "2026-11-29 18:00:00"])
+def test_a_build_may_wait_for_a_worker_and_last_as_long_as_the_sink_executes_it_and_is_then_ended(
+    monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
-    """Each check takes ten seconds: the sink executes the build for an hour, and then nothing."""
+    """Each check takes ten seconds: a worker comes after half an hour, the sink executes for as long, then nothing.
+
+    The worker opens a session, or has `kept` the one of its last task.
+    """
     monkeypatch.setattr(driven, "REPORT_EVERY", 0.0)
     now, acts = [0.0], list[object]()
 
-    def at_work(session: str) -> bool:
+    def activity(session: str) -> tuple[bool, str]:
         now[0] += 10.0
-        return now[0] <= 3_600.0
+        return (False, kept) if now[0] <= 1_800.0 else (now[0] <= 3_600.0, "2026-11-29 18:30:00")
 
     views: Any = SimpleNamespace(
-        due=lambda: ["dws.a"], rows=list, waiting=dict, at_work=at_work, waits=lambda epoch: False
+        due=lambda: ["dws.a"], rows=list, waiting=dict, activity=activity, waits=lambda epoch: False
     )
     ctx: Any = SimpleNamespace(
         job=SimpleNamespace(rounds=RoundOptions(200, 1)),

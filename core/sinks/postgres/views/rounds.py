@@ -128,8 +128,8 @@ class Rounds:
             found = self._run(cursor, "rows", {"job": self._job if job is None else job}).fetchall()
         return [replace(ViewRow(*row), state=ViewState(row[5])) for row in found]
 
-    def at_work(self, session: str) -> bool:
-        return self._session.at_work(session)
+    def activity(self, session: str) -> tuple[bool, str]:
+        return self._session.activity(session)
 
     def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
         given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
