@@ -17,9 +17,9 @@ from typing import Literal
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.launch.launch import Launch, Limits
+from slotkeeper.core.launch.launch import Launch
 from tests.support.local_driver import LOCAL
-from tests.support.product import KINDS, Kind, Mirrored, Product
+from tests.support.product import KINDS, TIRELESS, Kind, Mirrored, Product
 from tests.support.report import Page
 from tests.support.told_states import of_product, watched
 from tests.support.waiting import until
@@ -34,8 +34,6 @@ WHERE: dict[str, tuple[Launch, Sequence[Kind], int]] = {
     "threads": (LOCAL, ("driver",) * 40 + ("source", "sink"), 1_050),
 }
 """How the driver runs, what is killed, and how many times."""
-TIRELESS = Limits(crashes=100_000, backoff_first=0.1, backoff_most=2.0)
-"""By default, five crashes in ten minutes end a job."""
 
 
 @pytest.mark.parametrize("turn", [1, 2])

@@ -2,15 +2,18 @@
 
 Everything else is the product's: reports, desired states, exit codes, the watchman. `LOCAL` is how a supervisor starts
 it. A test sets the variables below before it starts a job: the way of each step (optimistic, general or missed) is then
-counted across kills, one letter a step in one file, with a threshold for few rows.
+counted across kills, one letter a step in one file, with a threshold for few rows. `arm` makes the next call of a named
+point kill the driver.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a program's own folder is 
 
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.engine.tasks import LocalRunner
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.launch.launch import Launch
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Taken
@@ -26,6 +30,7 @@ from slotkeeper.core.spark import job
 
 LEAST, FILE = "SLOTKEEPER_TEST_LEAST_INSERTS", "SLOTKEEPER_TEST_STEPS_FILE"
 TASKS = "SLOTKEEPER_TEST_TASKS"
+KILL = "SLOTKEEPER_TEST_KILL_FILE"
 _LETTERS = "ogmsw"
 """The names of `Taken`'s counts; a missed or a small step also counts as a general one."""
 
@@ -65,6 +70,28 @@ def counts(file: Path) -> Taken:
     return Taken(*(letters.count(letter) for letter in _LETTERS))
 
 
+def arm(file: Path, point: str, nth: int) -> None:
+    """Have a driver with `KILL` in its environment killed at the nth call of a point; the file is removed before."""
+    with_new = file.with_suffix(".new")
+    with_new.write_text(f"{point} {nth}")
+    with_new.rename(file)
+
+
+def _armed(file: Path) -> Callable[[str], None]:
+    calls = itertools.count(1)
+
+    def probe(point: str) -> None:
+        try:
+            wanted, nth = file.read_text().split()
+        except FileNotFoundError:
+            return
+        if point == wanted and next(calls) >= int(nth):
+            file.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return probe
+
+
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))
 LEASE_WAIT = 3.0
 """Seconds for which a start waits for a lease that another session holds, instead of 30."""
@@ -83,6 +110,10 @@ def main() -> int:
     vars(start)["LEASE_WAIT"] = LEASE_WAIT
     vars(job)["open_runner"] = lambda *_: Local(int(os.environ.get(TASKS, "4")))
     obey(os.environ)
+    if KILL in os.environ:
+        probe, run = _armed(Path(os.environ[KILL])), vars(job)["run_job"]
+        entries.probe = probe
+        vars(job)["run_job"] = lambda context: run(replace(context, probe=probe))
     return job.main()
 
 

@@ -25,7 +25,7 @@ from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, Limits
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.state.sqlite import Store
@@ -130,6 +130,8 @@ def _running(process: psutil.Process) -> bool:
 
 Kind = Literal["driver", "jvm", "worker", "supervisor", "source", "sink"]
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "worker", "supervisor", "source", "sink")
+TIRELESS = Limits(crashes=100_000, backoff_first=0.1, backoff_most=2.0)
+"""By default, five crashes in ten minutes end a job."""
 RECOVERY = 120.0
 """The maximum seconds of a recovery before a test reports that there was none."""
 
