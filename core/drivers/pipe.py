@@ -11,11 +11,13 @@ separators.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from slotkeeper.core.domain.traits import Encoding
@@ -401,6 +403,8 @@ def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     stops early ends `read`.
     """
     stream, out = _text_ends()
+    with suppress(OSError, AttributeError):  # no Linux, or the user's pipes already use the pages that they may
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, size)  # the source goes on while the caller uses a piece
     reading, rows, rest = _Reading(read, out), 0, b""
     reading.start()
     try:
