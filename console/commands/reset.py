@@ -7,13 +7,13 @@ changed.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
 from enum import Enum
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -40,18 +40,18 @@ from slotkeeper.core.domain.reset import (
     backup_of,
     plan_values,
 )
-from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
+from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError, classed
 from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe, settled
 from slotkeeper.core.services import reset as reset_service
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_plan as plan
-from slotkeeper.core.slots.reset_apply import ResetOrder, Result
+from slotkeeper.core.slots.reset_apply import LeftOpen, ResetOrder, Result
 from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import placement, steering
@@ -106,7 +106,7 @@ OnExisting = Annotated[
 ]
 Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the session of the run that holds the lease")]
 RESUME_WITHIN, RESUME_EVERY = 60.0, 2.0
-"""Seconds in which a command resumes its own reset after a failure of a server, and the pause before each attempt."""
+"""Seconds in which a command resumes its own reset after the first failure, and the pause before each attempt."""
 _INTERRUPTS = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an unfinished reset")]
 
@@ -244,18 +244,32 @@ def _plan_or_execute(
 def _executed(loaded: Loaded, job: JobSpec, order: ResetOrder, steal: str) -> Result:
     """Execute a plan; if a server or a connection fails in between, finish the reset as --resume does, for a while."""
     clock, place = SystemClock(), (job.channel.source_table, job.slot)
-    ends = clock.monotonic() + RESUME_WITHIN
-    act: Callable[[ResetContext], Result] = partial(reset_apply.execute, order=order)
+    earlier: list[str] | None = None  # the resets that other commands left, which this one must not resume
+    ends = math.inf
+
+    def execute(reset_context: ResetContext) -> Result:
+        nonlocal earlier
+        earlier = reset_context.files.names(MARKS)
+        return reset_apply.execute(reset_context, order)
+
+    act: Callable[[ResetContext], Result] = execute
     while True:
         try:
             done: Result = _on(loaded, job, act, steal, resuming=act is reset_apply.resume)
             return done
         except SlotkeeperError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, SlotkeeperError) else error
-            left_open = any((mark.table, mark.slot) == place for mark in marks(loaded.state_dir))
-            if not left_open or cause.kind not in _INTERRUPTS or clock.monotonic() >= ends:
+            left = [one for one in marks(loaded.state_dir) if (one.table, one.slot) == place]
+            own = next((one for one in left if earlier is not None and one.id not in earlier), None)
+            if own is None:
                 raise
-            diagnostics.note(f"{error}; resuming automatically")
+            cause = (isinstance(error, LeftOpen) and error.__cause__) or error
+            # the server can hold the lease of an interrupted session for a while
+            waits = act is reset_apply.resume and isinstance(cause, Refused)
+            ends = min(ends, clock.monotonic() + RESUME_WITHIN)
+            named = error if isinstance(error, LeftOpen) else reset_apply.still_open(own, error)
+            if not (waits or classed(cause).kind in _INTERRUPTS) or clock.monotonic() >= ends:
+                raise named from cause
+            diagnostics.note(f"{named}; resuming automatically")
         time.sleep(RESUME_EVERY)
         act = reset_apply.resume
 

@@ -305,7 +305,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
         moved = ctx.resets.write(entry.id, WRITTEN, swap, epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
-            raise _still_open(entry, error) from error
+            raise still_open(entry, error) from error
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing was changed: {_said(error)}"))
     if moved:
         stale = f"nothing was changed: plan {plan.id} is stale; changed: {'; '.join(moved)}"
@@ -338,7 +338,7 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
     except SlotkeeperError as error:
         if error.kind in PASSING:
             ctx.resets.step(entry.id, WRITTEN, str(error))
-            raise _still_open(entry, error) from error
+            raise still_open(entry, error) from error
         return go_back(ctx, entry, plan, epoch, error)
     return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen, no_undo(plan)))
 
@@ -355,7 +355,7 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
         why = _said(error)
         left = ctx.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
     except SlotkeeperError as problem:
-        raise _still_open(entry, problem) from problem
+        raise still_open(entry, problem) from problem
     if left:
         why = f"{why}; not restored: {'; '.join(left)}"
         ctx.resets.step(entry.id, GOING_BACK, why)
@@ -377,7 +377,7 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
     except SlotkeeperError as error:
         if error.kind in waits:
             ctx.resets.step(entry.id, GOING_BACK, why)
-            raise _still_open(entry, error) from error
+            raise still_open(entry, error) from error
         also = "" if str(error) in why else f"; during the rollback: {_said(error)}"
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
     return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing was changed: {why}", seen))
@@ -430,11 +430,16 @@ def _said(error: SlotkeeperError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
-def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
+class LeftOpen(Busy):
+    """A reset that waits for `--resume`; its `__cause__` is the error that interrupted it."""
+
+
+def still_open(entry: ResetEntry | OpenReset, error: SlotkeeperError) -> LeftOpen:
+    """Return the error to raise from `error`: it names the reset and the command that finishes it."""
     hint = (
         f"the job cannot start until it is finished: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
     )
-    return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)
+    return LeftOpen(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)
 
 
 def resume(ctx: ResetContext) -> Result:

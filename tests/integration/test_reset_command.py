@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,10 +15,16 @@ from slotkeeper.console.actions.preview import preview_from
 from slotkeeper.console.commands import reset as reset_command
 from slotkeeper.core.domain.access import Account
 from slotkeeper.core.domain.job import RESETTABLE, JobState
+from slotkeeper.core.domain.reset import Check, OpenReset
+from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.launch import access
+from slotkeeper.core.launch.launch import START_LOCK
+from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.services import reset as reset_service
-from slotkeeper.core.state.files import marks
+from slotkeeper.core.slots import reset_plan
+from slotkeeper.core.slots.reset_plan import ResetContext
+from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
@@ -26,6 +33,7 @@ from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.printed import typed_bare
 from tests.support.resetting import Resetting, replay
 from tests.support.standin import Surface, run
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True)
@@ -356,9 +364,84 @@ def test_a_reset_that_a_server_interrupts_is_finished_by_the_same_command(
     monkeypatch.setattr(reset_command, "RESUME_WITHIN", 0.0)
     again = shell.planned("--to", "latest")
     code, _, err = shell.execute(again["id"], *(("--rows", str(again["skipped"])) if again["skipped"] else ()))
-    assert code == 5, err
+    assert code == 1, err
     assert "the source restarts" in err
     assert marks(shell.state_dir), "a person resumes it"
+
+
+def test_a_reset_that_cannot_begin_does_not_resume_the_one_that_another_command_left(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command would say "done" of the other reset; its own plan would not be executed."""
+    plan, before = shell.planned("--to", "earliest")["id"], shell.places()
+    with Store.open(shell.state_dir) as store:
+        left = OpenReset("20260101T000000-aaaaaa", "orders", *shell.place)
+        ResetFiles(store.folder).save(MARKS, left.id, left.text)
+        with store.folder.locked(shell.mirror.job.name, START_LOCK, 1.0):
+            monkeypatch.setattr(reset_command, "LOCK_SECONDS", 0.0)
+            code, out, err = shell.execute(plan)
+    assert code == 1 and "another command holds the start lock" in err and "resuming" not in err, (out, err)
+
+    def refused(*_: object) -> NoReturn:
+        raise Unreachable("the source restarts", where="source")
+
+    monkeypatch.setattr(reset_plan, "see", refused)
+    code, out, err = shell.execute(plan)
+    assert code == 5 and "the source restarts" in err and "resuming" not in err, (out, err)
+    assert [mark.id for mark in marks(shell.state_dir)] == [left.id] and shell.places() == before
+
+
+def test_a_command_that_cannot_finish_its_reset_names_it_whatever_failed_last(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = shell.planned("--to", "earliest")["id"]
+
+    def interrupted(point: str) -> None:
+        if point == "after_rows":
+            monkeypatch.setattr(worker, "store_session", gone)
+            raise Unreachable("the source restarts", where="source")
+
+    def gone(*_: object, **__: object) -> NoReturn:
+        raise Unreachable("the sink does not answer", where="sink")
+
+    monkeypatch.setattr(reset_service, "probe", interrupted)
+    monkeypatch.setattr(reset_command, "RESUME_WITHIN", 0.1)
+    monkeypatch.setattr(reset_command, "RESUME_EVERY", 0.05)
+    code, _, err = shell.execute(plan)
+    (mark,) = marks(shell.state_dir)
+    last, hint = err.splitlines()[-2:]
+    assert code == 1 and f"reset {mark.id} is unfinished: the sink does not answer" in last, err
+    assert "slots reset --resume" in hint and "resuming automatically" not in last
+
+
+def test_a_reset_is_resumed_although_the_server_still_holds_the_lease_of_its_lost_session(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset can last longer than the minute in which it is resumed after its first failure."""
+    plan, before, now = shell.planned("--to", "earliest")["id"], shell.places(), [0.0]
+    lease_check, lost = reset_plan.lease_check, list[StartStore]()
+
+    def interrupted(point: str) -> None:
+        if point == "after_rows":
+            now[0] += 2 * reset_command.RESUME_WITHIN
+            raise Unreachable("the connection was lost", where="sink")
+
+    def checked(ctx: ResetContext) -> Check:
+        if now[0] and not lost:
+            lost.append(worker.open_progress(shell.mirror.job, "lost", worker.who(shell.mirror.job, "run-1")))
+            until(lost[0].take_lease, 20, "the lease of the first attempt")
+        found = lease_check(ctx)
+        if found.ok is False:
+            lost[0].close()
+        return found
+
+    monkeypatch.setattr(reset_command, "SystemClock", lambda: SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(reset_command, "RESUME_EVERY", 0.0)
+    monkeypatch.setattr(reset_service, "probe", interrupted)
+    monkeypatch.setattr(reset_plan, "lease_check", checked)
+    code, _, err = shell.execute(plan)
+    assert code == 0 and err.count("resuming automatically") == 2 and "'lease' is not met" in err, err
+    assert shell.places() != before and not marks(shell.state_dir)
 
 
 def test_a_plan_makes_no_slot(shell: Shell) -> None:
