@@ -484,5 +484,6 @@ def _forget(ctx: ResetContext) -> Result:
         if entry.step == DONE:
             tell_job(ctx, entry, entry.outcome)
         ctx.files.remove(MARKS, name)
-        return Result(name, entry.step, entry.outcome)
+        why = no_undo(plan_from(entry.plan, ctx.positions)) if entry.step == DONE else ""
+        return Result(name, entry.step, entry.outcome, no_undo=why)
     raise Refused(f"no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists the finished resets")

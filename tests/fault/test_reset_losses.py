@@ -26,7 +26,7 @@ from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
 from tests.support.mirror import At, Mirror, written
-from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
+from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting
 from tests.support.standin import drop_database, new_database, run
 
 ONE = "DELETE FROM dws.slot WHERE dn = (SELECT ord FROM dws.node WHERE node_name = 'dn_2')"
@@ -156,6 +156,14 @@ def test_a_slot_lost_before_or_during_a_resume_ends_the_reset(losing: Losing) ->
         losing.resetting.resume(CrashAt(point="after_going_back"))
     losing.over(losing.resetting.resume(), "SLOT LOST: dn_")
     assert losing.named() is TroubleName.SLOT_LOST
+
+
+def test_a_resume_promises_no_undo_of_a_completed_reset_that_has_none(losing: Losing) -> None:
+    losing.at_source(ALL)
+    with pytest.raises(Crash):
+        losing.resetting.reset(replace(SNAPSHOT, on_existing="merge"), CrashAt(point="after_done"))
+    result = losing.resetting.resume()
+    assert (result.outcome, result.no_undo[:17]) == (DONE, "the slot was lost")
 
 
 def test_a_slot_lost_while_a_reset_goes_back_ends_it(losing: Losing) -> None:
