@@ -14,7 +14,7 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.probing import Left
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import Refused, Unreachable
 from slotkeeper.core.ports.kinds import ProbeAsked
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from slotkeeper.core.sources.mysql.probe import probe
@@ -95,6 +95,30 @@ def test_a_server_without_a_binlog_is_refused_with_the_setting(server: MariaServ
     ):
         pass
     assert refused.value.hint == "set log_bin and restart the server"
+
+
+def test_a_filter_that_comes_with_a_restart_stops_a_lane_unless_the_server_ignores_it(server: MariaServer) -> None:
+    """Rows that are not in the binlog would be missing in the target, of which the job says that it is equal.
+
+    MySQL, "Evaluation of Database-Level Replication and Binary Logging Options": binlog_do_db has precedence.
+    """
+    session = support.log_in(server)
+    session.rows("CREATE DATABASE test_filtered")
+    session.rows("CREATE TABLE test_filtered.t (id INT PRIMARY KEY)")
+    session.close()
+    with support.lane(server, "test_filtered.t") as lane:
+        server.restart({"binlog_do_db": "test_filtered", "binlog_ignore_db": "test_filtered"})
+        with pytest.raises(Unreachable):
+            lane.catch_up()
+        session = support.log_in(server)
+        session.rows("INSERT INTO test_filtered.t VALUES (1)")
+        session.close()
+        assert len(lane.catch_up().rows) == 1
+        server.restart({"binlog_do_db": "another"})
+        with pytest.raises(Unreachable):
+            lane.catch_up()
+        with pytest.raises(Refused, match="the binlog has no changes of database test_filtered"):
+            lane.catch_up()
 
 
 def test_a_table_whose_database_the_binlog_hides_is_refused_and_named_by_a_probe() -> None:

@@ -150,9 +150,13 @@ def newest(session: my.Session) -> tuple[str, int]:
 
 
 def is_hidden(session: my.Session, database: str) -> bool:
-    """Whether binlog_do_db or binlog_ignore_db excludes a database's rows from the binlog. Raises DriverError."""
+    """Whether binlog_do_db or binlog_ignore_db excludes a database's rows from the binlog. Raises DriverError.
+
+    MySQL, "Evaluation of Database-Level Replication and Binary Logging Options": with binlog_do_db, the server ignores
+    binlog_ignore_db.
+    """
     do, ignore = filters(session)
-    return (bool(do) and database not in do) or database in ignore
+    return database not in do if do else database in ignore
 
 
 def filters(session: my.Session) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -196,6 +196,8 @@ class MysqlSource:
             self.identify()
             self._seen_before = latest
         if self._opened != self.session.opened:  # the new connection may have reached another server: its streams too
+            if self.options.binlog:
+                side_effects.refuse_filtered(self.session, self.seen)
             self._opened = self.session.opened
             self._forget()
             self._passed = None
