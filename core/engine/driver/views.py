@@ -99,6 +99,9 @@ class Rounds(threading.Thread):
 
     def _maintain(self) -> None:
         with self._ctx.sessions.views() as views:
+            working, there = views.activity(self._session) if self._session else (False, "")
+            if there and not working:
+                self._end_task()
             epoch, self._session = views.enter(), f"{self._ctx.sessions.task_prefix()}views"
             self._ctx.tell_views("")
             pause = self._least
@@ -134,7 +137,13 @@ class Rounds(threading.Thread):
                 working, changed = views.activity(self._session)
                 if working or changed == before:
                     worked_at = self._ctx.clock.monotonic()
-                self._abandon_lost(worked_at)
+                if self._ctx.clock.monotonic() - worked_at >= LOST_AFTER:
+                    self._end_task()
+                    what = (
+                        f"the sink executed nothing for the task of the views for {LOST_AFTER:.0f} s:"
+                        " its connection is lost"
+                    )
+                    raise Unreachable(what, where="sink") from None
             except CancelledError:
                 return False
         self._report(views)
@@ -145,17 +154,11 @@ class Rounds(threading.Thread):
             raise outcome.error.error()
         return True
 
-    def _abandon_lost(self, worked_at: float) -> None:
-        """Raise an error if the sink has executed nothing since `worked_at` for too long; the next epoch is a new one.
-
-        The session is ended at the sink, because it can be in a transaction, whose locks would stop the next one.
-        """
-        if self._ctx.clock.monotonic() - worked_at < LOST_AFTER:
-            return
+    def _end_task(self) -> None:
+        """End this epoch's task, and its session at the sink: the locks of its transaction would stop the next one."""
         self._ctx.runner.cancel(GROUP)
         self._ctx.sessions.end_tasks({self._session: lambda busy: None})
-        what = f"the sink executed nothing for the task of the views for {LOST_AFTER:.0f} s: its connection is lost"
-        raise Unreachable(what, where="sink")
+        self._session = ""
 
     def _report(self, views: Views) -> None:
         """Report the states of the views if the last report is old: a build can take hours."""

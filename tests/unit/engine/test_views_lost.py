@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,38 @@ def test_a_build_may_wait_for_a_worker_and_last_as_long_as_the_sink_executes_it_
         rounds._turn(views, 1)
     assert 3_600.0 + LOST_AFTER <= now[0] < 3_600.0 + LOST_AFTER + 20.0
     assert acts == [driven.GROUP, "slotkeeper/j/1.abc.views"]
+
+
+@pytest.mark.parametrize(("working", "ends"), [(False, 2), (True, 0)])
+def test_a_lost_task_that_could_not_be_ended_is_ended_before_the_next_epoch_unless_the_sink_executes_it(
+    working: bool, ends: int
+) -> None:
+    """Its transaction locks the rows of the views, for which each further epoch would wait; a build is not repeated."""
+    name, ended, silent = "slotkeeper/j/1.abc.views", list[object](), [Unreachable("the sink does not answer")]
+
+    def end_tasks(names: dict[str, object]) -> None:
+        ended.extend(names)
+        if silent:
+            raise silent.pop()
+
+    def enter() -> int:
+        rounds._closing.set()
+        return 2
+
+    views: Any = SimpleNamespace(enter=enter, activity=lambda session: (working, "2026-11-29 18:00:00"))
+    sessions = SimpleNamespace(
+        views=lambda: nullcontext(views), end_tasks=end_tasks, task_prefix=lambda: "slotkeeper/j/1.def."
+    )
+    ctx: Any = SimpleNamespace(
+        job=SimpleNamespace(rounds=RoundOptions(200, 1)),
+        runner=SimpleNamespace(cancel=lambda group: None),
+        sessions=sessions,
+        tell_views=lambda text: None,
+    )
+    rounds = Rounds(ctx)
+    rounds._session = name
+    if not working:
+        with pytest.raises(Unreachable, match="does not answer"):
+            rounds._maintain()
+    rounds._maintain()
+    assert ended == [name] * ends and rounds._session == "slotkeeper/j/1.def.views"
