@@ -17,6 +17,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.tasks import ViewsTask
 from slotkeeper.core.engine.worker.rounds import build, work
 from slotkeeper.core.errors import SlotkeeperError, Superseded
+from slotkeeper.core.sinks.postgres.views import rounds as driven
 from slotkeeper.core.sinks.postgres.views.compare import PostgresViews
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant
 from slotkeeper.core.views.plan import View
@@ -443,6 +444,33 @@ def test_deltas_of_a_view_that_another_driver_built_meanwhile_stay(layers: Layer
     with pytest.raises(Superseded):
         views.build(view.target, epoch + 5)
     assert views.waiting() == {view.target: 2}
+
+
+def test_more_deltas_of_a_failed_view_than_one_transaction_can_delete_do_not_stop_the_others(
+    layers: Layers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver's questions about its views have a time limit, and the deletion is a part of one."""
+    monkeypatch.setattr(driven, "MOST_DISCARDED", 5, raising=False)
+    layers.views = layers.views[3:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    failed, other = views.views
+    delta = views._names[failed.target].delta("ods.orders")
+    layers.run(
+        "CREATE FUNCTION ods.slow() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(0.05); RETURN OLD; END $$",
+        f"CREATE TRIGGER slow BEFORE DELETE ON {delta} FOR EACH ROW EXECUTE FUNCTION ods.slow()",
+        *["UPDATE ods.orders SET qty = qty + 1"] * 20,
+    )
+    views.set_state(failed.target, ViewState.FAILED, "a test", epoch)
+    views._session.transaction_ms = 1_000
+    before = views.waiting()[failed.target]
+    assert before >= 40
+    assert views.waits(epoch)
+    assert views.waiting() == {failed.target: before - 5, other.target: views.waiting()[other.target]}
+    for _ in range(before // 5):
+        assert views.waits(epoch)
+    assert views.waiting()[failed.target] == 0
 
 
 def test_a_view_whose_round_fails_in_any_way_does_not_stop_the_others(layers: Layers) -> None:

@@ -49,6 +49,8 @@ SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
 FEW_ROWS = 200
 """Applied deltas of a table, about two pages, whose space need not be reusable at once."""
+MOST_DISCARDED = 200_000
+"""Deltas of a table that are deleted at once, because the question whether changes wait has a time limit."""
 Probe = Callable[[str], object]
 
 
@@ -344,7 +346,7 @@ class Rounds:
         return self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
 
     def waits(self, epoch: int) -> bool:
-        """Return whether there are deltas, marks or changed triggers; delete the deltas of views to be built again."""
+        """Return whether there are deltas, marks or changed triggers; delete deltas of views to be built again."""
         rows = {row.target: row for row in self.rows()}
         newest = max((row.epoch for row in rows.values()), default=0)
         if newest > epoch and self._mutant.fence:
@@ -377,7 +379,7 @@ class Rounds:
         self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
 
     def _discard(self, cursor: pg.Cursor, view: View, epoch: int) -> None:
-        """Delete the deltas of a view that will be built again and therefore needs none of them.
+        """Delete deltas of a view that will be built again and therefore needs none of them, up to a number per call.
 
         Another driver may have built the view since its state was read, so its row is locked and read again.
         """
@@ -387,7 +389,8 @@ class Rounds:
             name = self._names[view.target].delta(table)
             cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
             if cursor.fetchone() == (True,):
-                cursor.execute(f"DELETE FROM {name}")
+                some = f"SELECT ctid FROM {name} LIMIT {MOST_DISCARDED}"
+                cursor.execute(f"DELETE FROM {name} WHERE ctid = ANY (ARRAY({some}))")
 
     def _stale(self, cursor: pg.Cursor, running: Mapping[str, tuple[bool, str]]) -> dict[str, str]:
         """Return the views that must be rebuilt, with their causes."""
