@@ -127,7 +127,7 @@ class Rounds(threading.Thread):
         task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS, self._session)
         _, before = views.activity(self._session)
         future = self._ctx.runner.submit(self._ctx.work.views, task, GROUP)
-        worked_at = now
+        worked_at, last, began = now, before, False
         while True:
             self._report(views)
             try:
@@ -135,8 +135,10 @@ class Rounds(threading.Thread):
                 break
             except TimeoutError:
                 working, changed = views.activity(self._session)
-                if working or changed == before:
+                began = began or changed not in (before, "")
+                if working or not began or changed != last:
                     worked_at = self._ctx.clock.monotonic()
+                last = changed
                 if self._ctx.clock.monotonic() - worked_at >= LOST_AFTER:
                     self._end_task()
                     what = (

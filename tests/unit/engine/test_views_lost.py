@@ -12,6 +12,7 @@ import pytest
 from slotkeeper.core.domain.spec import RoundOptions
 from slotkeeper.core.engine.driver import views as driven
 from slotkeeper.core.engine.driver.views import LOST_AFTER, Rounds
+from slotkeeper.core.engine.tasks import ViewsOutcome
 from slotkeeper.core.errors import Unreachable
 
 
@@ -21,14 +22,16 @@ def test_a_build_may_wait_for_a_worker_and_last_as_long_as_the_sink_executes_it_
 ) -> None:
     """Each check takes ten seconds: a worker comes after half an hour, the sink executes for as long, then nothing.
 
-    The worker opens a session, or has `kept` the one of its last task.
+    The worker opens a session, or has `kept` the one of its last task until Spark ends that worker.
     """
     monkeypatch.setattr(driven, "REPORT_EVERY", 0.0)
     now, acts = [0.0], list[object]()
 
     def activity(session: str) -> tuple[bool, str]:
         now[0] += 10.0
-        return (False, kept) if now[0] <= 1_800.0 else (now[0] <= 3_600.0, "2026-11-29 18:30:00")
+        if now[0] <= 1_800.0:
+            return False, kept if now[0] <= 900.0 else ""
+        return now[0] <= 3_600.0, "2026-11-29 18:30:00"
 
     views: Any = SimpleNamespace(
         due=lambda: ["dws.a"], rows=list, waiting=dict, activity=activity, waits=lambda epoch: False
@@ -47,6 +50,29 @@ def test_a_build_may_wait_for_a_worker_and_last_as_long_as_the_sink_executes_it_
         rounds._turn(views, 1)
     assert 3_600.0 + LOST_AFTER <= now[0] < 3_600.0 + LOST_AFTER + 20.0
     assert acts == [driven.GROUP, "slotkeeper/j/1.abc.views"]
+
+
+def test_a_task_is_not_lost_whose_statements_are_too_short_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds of many small views over a long line: each check, every ten seconds, finds the session idle."""
+    monkeypatch.setattr(driven, "REPORT_EVERY", 0.0)
+    now, task = [0.0], Future[Any]()
+
+    def activity(session: str) -> tuple[bool, str]:
+        now[0] += 10.0
+        if now[0] > 600.0 and not task.done():
+            task.set_result(ViewsOutcome())
+        return False, str(now[0])
+
+    views: Any = SimpleNamespace(due=lambda: ["dws.a"], rows=list, waiting=dict, activity=activity)
+    ctx: Any = SimpleNamespace(
+        job=SimpleNamespace(rounds=RoundOptions(200, 1)),
+        clock=SimpleNamespace(monotonic=lambda: now[0], utc=lambda: SimpleNamespace(timestamp=lambda: now[0])),
+        work=SimpleNamespace(views=None.__class__),
+        runner=SimpleNamespace(submit=lambda *given: task, cancel=lambda group: None),
+        sessions=SimpleNamespace(end_tasks=lambda names: None),
+        report_views=lambda reports: None,
+    )
+    assert Rounds(ctx)._turn(views, 1)
 
 
 @pytest.mark.parametrize(("working", "ends"), [(False, 2), (True, 0)])
