@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.drivers import pg
+from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.tasks import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Trouble, TroubleName, Unreachable
@@ -381,6 +383,34 @@ def test_a_dn_that_is_renamed_during_a_step_of_one_table_is_adopted_by_all(
     until(lambda: {row.key.shard for row in mirror.rows()} == {"dn_1", "dn_two", "dn_3", "dn_4"}, 30, "the new name")
     touched(mirror)
     mirror.wait_equal()
+    mirror.stop()
+
+
+def test_a_changed_target_is_reported_although_the_paused_job_awaits_its_start_with_a_new_dn(
+    warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause can last for days, and the target is known to lack rows."""
+    mirror, noticed, told = mirror_of(warehouse, make_mirror), threading.Event(), Loop.nodes_changed
+
+    def nodes_changed(self: Loop, names: set[Shard]) -> None:
+        told(self, names)
+        noticed.set()
+
+    monkeypatch.setattr(Loop, "nodes_changed", nodes_changed)
+    mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, check_node_change_interval=100))
+    mirror.start().wait_running().wait_equal()
+    mirror.wanted = WantedState.PAUSE
+    for table in TABLES:
+        mirror.wait_table(table, JobState.PAUSED)
+    add_dn(warehouse, "dn_5", timeout=60)
+    assert noticed.wait(30)
+    mirror.at_sink("TRUNCATE mart.b")
+    said = mirror.wait_table(TABLES[1], JobState.FAILED)
+    assert said.trouble == TroubleName.TARGET_CHANGED.value
+    mirror.wanted = WantedState.RUN
+    for table in TABLES[::2]:
+        mirror.wait_table(table, JobState.RUNNING)
+    until(lambda: len(mirror.rows()) == 14, 30, "two tables to adopt it")
     mirror.stop()
 
 

@@ -468,9 +468,11 @@ class Loop:
         ):
             self._failure = error
         elif table in self._names:
-            if isinstance(error, Trouble) and error.name is TroubleName.TOPOLOGY_CHANGED:
-                self.other_nodes = error.message if self._is_explained_by_nodes(error, table) else self.other_nodes
-            if not self.other_nodes:  # otherwise a new start adopts the DNs, or names the tables that cannot
+            topology = isinstance(error, Trouble) and error.name is TroubleName.TOPOLOGY_CHANGED
+            adopts = topology and self._is_explained_by_nodes(error, table)
+            self.other_nodes = error.message if adopts else self.other_nodes
+            # a new start adopts the DNs, or names the tables that cannot; while the job is paused, there is none
+            if not (adopts or (self.other_nodes and not self.paused)):
                 self._release_table(table, error, waits)
 
     def target_altered(self, table: str, parts: str) -> None:
