@@ -389,17 +389,20 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
-    # consents of earlier resets no longer apply, because an undo cancels the copy and each snapshot has its own consent
-    ctx.consents.drop(entry.table, entry.plan_id if result.outcome == DONE else "")
-    if result.outcome == DONE:
-        tell_job(ctx, entry, result.sentence)
+    conclude(ctx, entry, result.outcome, result.sentence)
     ctx.probe("after_reported")
     ctx.files.remove(MARKS, entry.id)
     return result
 
 
-def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
-    """Record the reset for the job, and invalidate the job's comparisons if the plan requires it."""
+def conclude(ctx: ResetContext, entry: ResetEntry, outcome: str, sentence: str) -> None:
+    """Drop the consents that no longer apply; record a completed reset for the job, whose comparisons it can void.
+
+    An undo cancels the copy of an earlier reset, and each snapshot has its own consent.
+    """
+    ctx.consents.drop(entry.table, entry.plan_id if outcome == DONE else "")
+    if outcome != DONE:
+        return
     plan = plan_from(entry.plan, ctx.positions)
     if plan.voids:
         ctx.void(entry.id)
@@ -470,7 +473,12 @@ def resume(ctx: ResetContext) -> Result:
 
 
 def _forget(ctx: ResetContext) -> Result:
-    """Handle a marker without an open reset: the crash occurred before the first change or after the last change."""
+    """Handle markers without an open reset: the crash occurred before the first change or after the last change.
+
+    If there are several, only the newest completed reset determines the state of the job.
+    """
+    newest = next((one.id for one in ctx.resets.history() if one.step == DONE), "")
+    result: Result | None = None
     for name in ctx.files.names(MARKS):
         found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
         if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):
@@ -478,12 +486,17 @@ def _forget(ctx: ResetContext) -> Result:
         entry = ctx.resets.reset(name)
         if entry is None:
             ctx.files.remove(MARKS, name)
-            return Result(name, ROLLED_BACK, "the sink has no record of it")
-        if entry.step == BACKED_UP:
-            return end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
-        if entry.step == DONE:
-            tell_job(ctx, entry, entry.outcome)
-        ctx.files.remove(MARKS, name)
-        why = no_undo(plan_from(entry.plan, ctx.positions)) if entry.step == DONE else ""
-        return Result(name, entry.step, entry.outcome, no_undo=why)
+            result = result or Result(name, ROLLED_BACK, "the sink has no record of it")
+        elif entry.step == BACKED_UP:
+            ended = end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
+            result = result or ended
+        elif name == newest:
+            conclude(ctx, entry, DONE, entry.outcome)
+            ctx.files.remove(MARKS, name)
+            result = Result(name, DONE, entry.outcome, no_undo=no_undo(plan_from(entry.plan, ctx.positions)))
+        else:
+            ctx.files.remove(MARKS, name)
+            result = result or Result(name, entry.step, entry.outcome)
+    if result is not None:
+        return result
     raise Refused(f"no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists the finished resets")

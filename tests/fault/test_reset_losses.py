@@ -13,8 +13,9 @@ import pytest
 
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal
+from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.engine.worker import entries
-from slotkeeper.core.errors import Busy, Trouble, TroubleName, Unclassified
+from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName, Unclassified
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots.reset_apply import Result
 from slotkeeper.core.slots.reset_plan import Probe
@@ -164,6 +165,23 @@ def test_a_resume_promises_no_undo_of_a_completed_reset_that_has_none(losing: Lo
         losing.resetting.reset(replace(SNAPSHOT, on_existing="merge"), CrashAt(point="after_done"))
     result = losing.resetting.resume()
     assert (result.outcome, result.no_undo[:17]) == (DONE, "the slot was lost")
+
+
+@pytest.mark.parametrize("goals", [(EARLIEST, LATEST), (LATEST, EARLIEST)])
+def test_of_several_completed_resets_whose_markers_are_left_only_the_newest_is_reported_to_the_job(
+    losing: Losing, goals: tuple[Goal, Goal]
+) -> None:
+    resetting = losing.resetting
+    resetting.events.clear()
+    for goal in goals:
+        with pytest.raises(Crash):
+            resetting.reset(goal, CrashAt(point="after_done"))
+    newest = resetting.on(lambda ctx: ctx.resets.history())[0]
+    assert resetting.resume().reset == newest.id
+    assert [text.split(":")[0] for text in resetting.events] == [f"reset {newest.id}"]
+    assert resetting.names(MARKS) == []
+    with pytest.raises(Refused, match="no unfinished reset"):
+        resetting.resume()
 
 
 def test_a_slot_lost_while_a_reset_goes_back_ends_it(losing: Losing) -> None:

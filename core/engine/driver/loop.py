@@ -183,7 +183,8 @@ class Loop:
             return False
         table = table or next(iter(self._names), self.plan.job.channels[0].source_table)
         try:
-            nodes = self._sessions.of(table).source("nodes")
+            # not the session of `Upkeep.check_nodes`, which another thread may use now
+            nodes = self._sessions.of(table).source("failure")
             return bool(changed_nodes(nodes, (lane.shard for lane in self.lanes_of(table))))
         except SlotkeeperError:
             return False
