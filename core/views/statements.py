@@ -33,6 +33,8 @@ class Names:
     schema: str
     stamp: str = ""
     """Distinguishes the session's tables of one build from those of another, whose columns can have other types."""
+    most: int = 0
+    """The number of affected keys or a greater one; 0 if none are stored yet."""
 
     def delta(self, table: str) -> str:
         """The table with the captured changes of a mirrored table."""
@@ -53,6 +55,15 @@ class Names:
     def keys(self) -> str:
         """The session's table of affected keys."""
         return f"pg_temp.{quoted(f'{OWN}keys_{self.view.digest}{self.stamp}')}"
+
+    @property
+    def some_keys(self) -> str:
+        """The affected keys, with a limit that the planner takes for their number.
+
+        PostgreSQL, "How the Planner Uses Statistics": without statistics, it estimates the rows by the table's size, at
+        least ten pages: so many keys that it would read a view's whole table rather than its index.
+        """
+        return f"(SELECT * FROM {self.keys} LIMIT {self.most})"
 
     @property
     def rows(self) -> str:
@@ -232,10 +243,10 @@ def affected(view: View, names: Names, changed: Collection[str], extends: bool =
 
 
 def insert_keys(view: View, names: Names, query: str) -> str:
-    """Return a query that stores affected keys, and returns whether there are any, and whether one contains NULL."""
+    """Return a query that stores affected keys, and returns their number, and whether one contains NULL."""
     listed = ", ".join(map(quoted, view.key))
     insert = f"INSERT INTO {names.keys} AS {K} ({listed}) {query} RETURNING {no_null(view, K)} AS whole"
-    return f"WITH i AS ({insert}) SELECT count(*) > 0, coalesce(bool_or(NOT whole), false) FROM i"
+    return f"WITH i AS ({insert}) SELECT count(*), coalesce(bool_or(NOT whole), false) FROM i"
 
 
 def _own_keys(view: View, names: Names, branch: Branch) -> str:
@@ -326,7 +337,7 @@ def same(pairs: Iterable[tuple[str, str]], nulls: bool) -> str:
 def recompute(view: View, names: Names, nulls: bool) -> str:
     """Return INSERT for the rows of the affected keys; `nulls`: of the keys that contain NULL."""
     condition = no_null(view, K)
-    keys = f"(SELECT * FROM {names.keys} AS {K} WHERE {f'NOT ({condition})' if nulls else condition})"
+    keys = f"(SELECT * FROM {names.some_keys} AS {K} WHERE {f'NOT ({condition})' if nulls else condition})"
     queries = []
     for branch in view.branches:
         pairs = [(text(branch.value(name)), f"{K}.{quoted(name)}") for name in view.key]
@@ -341,7 +352,7 @@ def delete_gone(view: View, names: Names, nulls: bool) -> str:
     pairs = [(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
     there = [(f"r.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
     return (
-        f"DELETE FROM {dotted(view.target)} AS t USING {names.keys} AS {K}"
+        f"DELETE FROM {dotted(view.target)} AS t USING {names.some_keys} AS {K}"
         f" WHERE {f'NOT ({condition})' if nulls else f'({condition})'} AND {same(pairs, nulls)}"
         f" AND NOT EXISTS (SELECT FROM {names.rows} AS r WHERE {same(there, nulls)})"
     )

@@ -81,40 +81,42 @@ def delta_keys(view: View, names: Names) -> str:
     return insert_keys(view, names, f"SELECT DISTINCT {listed} FROM {names.delta(view.tables[0])}")
 
 
-def odd_sums(view: View, names: Names) -> tuple[str, str]:
+def _affected(view: View, nulls: bool) -> str:
+    """Return the condition that `t` has an affected key; `nulls`: one that contains NULL."""
+    condition = no_null(view, K)
+    pairs = [(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
+    return f"{f'NOT ({condition})' if nulls else f'({condition})'} AND {same(pairs, nulls)}"
+
+
+def odd_sums(view: View, names: Names, nulls: bool) -> tuple[str, str]:
     """Return a query whether a sum of an affected group is NaN or infinite, and UPDATE that recomputes such sums.
 
     Subtraction never makes them finite again (PostgreSQL, "Numeric Types": NaN and infinities).
     """
     sums = [f"t.{quoted(name)}" for name in sum_columns(view) if name.endswith("s")]
     odd = " OR ".join(f"{one} IN ('NaN', 'Infinity', '-Infinity')" for one in sums) or "false"
-    here = same([(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key], nulls=True)
-    mine = f"({odd}) AND EXISTS (SELECT FROM {names.keys} AS {K} WHERE {here})"
+    mine = f"({odd}) AND EXISTS (SELECT FROM {names.some_keys} AS {K} WHERE {_affected(view, nulls)})"
     match = same([(f"t.{quoted(name)}", f"s.{quoted(name)}") for name in view.key], nulls=True)
     values = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in sum_columns(view))
     update = f"UPDATE {names.sums} AS t SET {values} FROM ({sums_of(view, '1')}) AS s WHERE {mine} AND {match}"
-    return f"SELECT EXISTS (SELECT FROM {names.sums} AS t WHERE {mine})", update
+    asked = f"SELECT FROM {names.sums} AS t JOIN {names.some_keys} AS {K} ON {_affected(view, nulls)} WHERE {odd}"
+    return f"SELECT EXISTS ({asked})", update
 
 
 def drop_empty_sums(view: View, names: Names, nulls: bool) -> str:
     """Return DELETE for the sums of affected groups without rows."""
-    condition = no_null(view, K)
-    pairs = [(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
     return (
-        f"DELETE FROM {names.sums} AS t USING {names.keys} AS {K}"
-        f" WHERE {f'NOT ({condition})' if nulls else f'({condition})'} AND {same(pairs, nulls)}"
-        f" AND t.{quoted(WEIGHT)} = 0"
+        f"DELETE FROM {names.sums} AS t USING {names.some_keys} AS {K}"
+        f" WHERE {_affected(view, nulls)} AND t.{quoted(WEIGHT)} = 0"
     )
 
 
 def rows_of_sums(view: View, names: Names, nulls: bool) -> str:
     """Return INSERT for the rows of the affected groups, made from their sums."""
-    condition = no_null(view, K)
-    pairs = [(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
     listed = ", ".join(map(quoted, view.columns))
     return (
-        f"INSERT INTO {names.rows} ({listed}) SELECT {_of_sums(view)} FROM {names.sums} AS t JOIN {names.keys} AS {K}"
-        f" ON {f'NOT ({condition})' if nulls else f'({condition})'} AND {same(pairs, nulls)}"
+        f"INSERT INTO {names.rows} ({listed}) SELECT {_of_sums(view)} FROM {names.sums} AS t"
+        f" JOIN {names.some_keys} AS {K} ON {_affected(view, nulls)}"
     )
 
 

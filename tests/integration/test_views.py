@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import pytest
 
@@ -17,6 +18,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.tasks import ViewsTask
 from slotkeeper.core.engine.worker.rounds import build, work
 from slotkeeper.core.errors import SlotkeeperError, Superseded
+from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.views import rounds as driven
 from slotkeeper.core.sinks.postgres.views.compare import PostgresViews
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant
@@ -548,3 +550,33 @@ def test_a_build_waits_only_briefly_for_open_writers_of_its_tables(layers: Layer
         writer.close()
     assert not work(views, task, SystemClock()).locked
     assert layers.wrong() == {}
+
+
+@pytest.mark.parametrize("method", ["delta", "recompute"])
+def test_a_round_of_few_changes_reads_no_whole_table(layers: Layers, method: Literal["delta", "recompute"]) -> None:
+    sql = "SELECT g, count(*) AS n, sum(v) AS v FROM ods.t GROUP BY g"
+    layers.run(
+        "CREATE TABLE ods.t (id int PRIMARY KEY, g int, v numeric)",
+        "INSERT INTO ods.t SELECT n, n, n FROM generate_series(1, 200000) n",
+        "CREATE INDEX ON ods.t (g)",
+    )
+    layers.vacuum()
+    layers.views = (ViewSpec("dws.v", sql, method=method),)
+    job = replace(layers.job, channels=(ChannelSpec("src.t", "ods.t"),))
+    with closing(layers.session()) as session:
+        views = PostgresViews(session, job)
+        views.build("dws.v", epoch := views.enter())
+        before = whole_reads(layers, session)
+        layers.run("UPDATE ods.t SET v = v + 1 WHERE id = ANY (ARRAY(SELECT generate_series(7, 199007, 1000)))")
+        assert views.round(epoch).applied == {"dws.v": 200}
+        assert whole_reads(layers, session) == before
+        assert views.verify("dws.v") == []
+
+
+def whole_reads(layers: Layers, session: SinkSession) -> dict[object, object]:
+    """Rows that sequential scans have read so far of tables with many rows."""
+    with session.transaction() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+    session.rollback()
+    layers.rows("SELECT pg_stat_force_next_flush()")
+    return dict(layers.rows("SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE n_live_tup > 1000"))  # type: ignore[arg-type]

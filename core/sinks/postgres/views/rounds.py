@@ -467,6 +467,7 @@ class Rounds:
         self.probe("keys_found")
         halves = (False, True) if null else (False,)
         if found:
+            names = replace(names, most=1 << (found - 1).bit_length())  # few numbers, so that few texts are composed
             if adds:
                 self._add(cursor, view, names, halves)
             for nulls in halves:
@@ -489,7 +490,7 @@ class Rounds:
 
     def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
         """Return a statement of a round; it is composed once, because that takes milliseconds."""
-        key = view.target, what, given, adds, names.stamp
+        key = view.target, what, given, adds, names.stamp, names.most
         if key not in self._texts:
             if what == "rows":
                 made = (sums.rows_of_sums if adds else compose.recompute)(view, names, bool(given))
@@ -504,10 +505,10 @@ class Rounds:
     def _add(self, cursor: pg.Cursor, view: View, names: Names, halves: Sequence[bool]) -> None:
         empty = [sums.drop_empty_sums(view, names, nulls) for nulls in halves]
         cursor.execute("; ".join([sums.add_sums(view, names), *empty]))
-        odd, correct = sums.odd_sums(view, names)
-        cursor.execute(odd)
-        if cursor.fetchall()[0][0]:
-            cursor.execute(correct)
+        for odd, correct in (sums.odd_sums(view, names, nulls) for nulls in halves):
+            cursor.execute(odd)
+            if cursor.fetchall()[0][0]:
+                cursor.execute(correct)
 
     def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
         return fitness.captures(self._run, cursor, self.views, self._names, adds)
