@@ -404,7 +404,7 @@ def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     """
     stream, out = _text_ends()
     with suppress(OSError, AttributeError):  # no Linux, or the user's pipes already use the pages that they may
-        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, size)  # the source goes on while the caller uses a piece
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, size)  # the source continues while the caller uses a piece
     reading, rows, rest = _Reading(read, out), 0, b""
     reading.start()
     try:

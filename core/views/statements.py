@@ -58,10 +58,10 @@ class Names:
 
     @property
     def some_keys(self) -> str:
-        """The affected keys, with a limit that the planner takes for their number.
+        """The affected keys, with a limit from which the planner estimates their number.
 
-        PostgreSQL, "How the Planner Uses Statistics": without statistics, it estimates the rows by the table's size, at
-        least ten pages: so many keys that it would read a view's whole table rather than its index.
+        Without it, the planner estimates a table without statistics at ten pages of rows or more (PostgreSQL,
+        `table_block_relation_estimate_size`), and reads a view's whole table instead of its index.
         """
         return f"(SELECT * FROM {self.keys} LIMIT {self.most})"
 

@@ -51,22 +51,22 @@ def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _range(log: Source, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of a range in steps of `binlog_sync_point_size`, as a server may hold a whole result in memory."""
     status = _status(log, part)
-    yield from changes(pieces(partial(_copy_range, log, part, status), PIECE), part.layout, part.shard.name)
+
+    def copy(out: BinaryIO) -> int:
+        at, rows = part.after, 0
+        while at < part.up_to:
+            # a source with one stream reads it here; no row of the step has been passed on, so it can be read again
+            end = tried(partial(log.next_range, at, status, part.job.binlog.binlog_sync_point_size))
+            if not end < part.up_to:
+                end = part.up_to
+            rows += log.copy_changes(part.shard, at, end, out)
+            at = end
+        return rows
+
+    yield from changes(pieces(copy, PIECE), part.layout, part.shard.name)
     _status(log, part)
-
-
-def _copy_range(log: Source, part: RangePart, status: SlotStatus, out: BinaryIO) -> int:
-    """Read a range in steps of `binlog_sync_point_size`, as a server may hold a whole result in memory."""
-    at, rows = part.after, 0
-    while at < part.up_to:
-        # a source with one stream reads it here; no row of the step has been passed on, so it can be read again
-        end = tried(partial(log.next_range, at, status, part.job.binlog.binlog_sync_point_size))
-        if not end < part.up_to:
-            end = part.up_to
-        rows += log.copy_changes(part.shard, at, end, out)
-        at = end
-    return rows
 
 
 def _chunk(log: Source, part: ChunkPart) -> Iterator[pyarrow.RecordBatch]:

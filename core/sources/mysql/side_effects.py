@@ -48,7 +48,7 @@ _CANNOT_BE_READ = "cannot parse the result of SHOW CREATE TABLE"
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
     """Return objections to following a table; the first is the one to report. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
-    yield from _filtered(session, seen)
+    yield from filtered(session, seen)
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
     if not cascades_known and not cascades_are_written(session.facts):
@@ -72,18 +72,14 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
                 yield Objection(what, "drop the MERGE table")
 
 
-def _filtered(session: MysqlSession, seen: TableSeen) -> Iterator[Objection]:
+def filtered(session: MysqlSession, seen: TableSeen) -> Iterator[Objection]:
+    """Return an objection if the server's filters exclude a table from the binlog; they change only with a restart."""
     if session.asking(lambda line: is_hidden(line, seen.schema)):
         place = f"{seen.schema}.{seen.name}"
         what = f"{place}: the binlog has no changes of database {seen.schema} (binlog_do_db, binlog_ignore_db)"
         yield Objection(
             what, "remove the filter from the server's configuration and restart it; then take a new snapshot"
         )
-
-
-def refuse_filtered(session: MysqlSession, seen: TableSeen) -> None:
-    """Raise Refused if the server's filters exclude a table from the binlog; they can change only with a restart."""
-    refuse(list(_filtered(session, seen)), "source")
 
 
 def admit(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, BinaryIO, cast
 
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
@@ -197,7 +198,7 @@ class MysqlSource:
             self._seen_before = latest
         if self._opened != self.session.opened:  # the new connection may have reached another server: its streams too
             if self.options.binlog:
-                side_effects.refuse_filtered(self.session, self.seen)
+                refuse(list(side_effects.filtered(self.session, self.seen)), "source")
             self._opened = self.session.opened
             self._forget()
             self._passed = None
