@@ -5,6 +5,8 @@ Spark takes some seconds to exit after a job that is FAILED already; a user shou
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +62,8 @@ def test_an_unfinished_reset_is_resumed_although_its_job_was_killed_and_a_new_on
     """`jobs ensure` refuses the job until the reset has ended, so that no other command can be the first."""
     view = jobs.start(JOB)
     assert view.supervisor is not None and view.driver is not None
-    for known in (view.supervisor, view.driver):
+    os.kill(view.supervisor.pid, signal.SIGSTOP)  # a driver without a supervisor starts another, and one restarts it
+    for known in (view.driver, view.supervisor):
         processes.kill_members(known)
     until(lambda: jobs.view_of_job(JOB).state is JobState.DEAD, SOON, "the job to be dead")
     assert at_rest(jobs.store, JOB, "ods.t", resuming=True).ok
