@@ -403,7 +403,7 @@ def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     stops early ends `read`.
     """
     stream, out = _text_ends()
-    with suppress(OSError, AttributeError):  # no Linux, or the user's pipes already use the pages that they may
+    with suppress(OSError, AttributeError):  # not Linux, or the user's limit of pipe pages is reached
         fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, size)  # the source continues while the caller uses a piece
     reading, rows, rest = _Reading(read, out), 0, b""
     reading.start()

@@ -452,7 +452,7 @@ def test_more_deltas_of_a_failed_view_than_one_transaction_can_delete_do_not_sto
     layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver's questions about its views have a time limit, and the deletion is a part of one."""
-    monkeypatch.setattr(driven, "MOST_DISCARDED", 5, raising=False)
+    monkeypatch.setattr(driven, "MOST_DISCARDED", 5)
     layers.views = layers.views[3:5]
     layers.run(SOME)
     views, epoch = layers.built()
